@@ -3,7 +3,6 @@
 Ends with 0 if no advisory is known for any entry, 1 if some are, 3 if it could not be checked.
 pip-audit alone can't tell the first from the last: what its service does not know it passes over, and it ends with 0.
 """
-# ruff: noqa: INP001 - a script, no part of a package
 
 import json
 import subprocess
@@ -44,7 +43,7 @@ def ask(requirements: Path, timeout_s: float) -> list[Dependency]:
     command = [sys.executable, "-m", "pip_audit", "--requirement", str(requirements), "--no-deps", "--disable-pip"]
     command += ["--format", "json", "--progress-spinner", "off"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)  # noqa: S603 - no part of it comes from outside
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
         dependencies: list[Dependency] = json.loads(done.stdout)["dependencies"]
     except subprocess.TimeoutExpired:
         raise NotChecked(f"the advisory service did not answer within {timeout_s} s") from None
@@ -64,7 +63,7 @@ def probe() -> None:
 
 def say_not_checked(reason: str) -> None:
     """One line that nobody takes for a clean result."""
-    print(f"audit: NOT CHECKED, which is not 'clean': {reason}", file=sys.stderr)  # noqa: T201 - its result
+    print(f"audit: NOT CHECKED, which is not 'clean': {reason}", file=sys.stderr)
 
 
 def audit(lock: Path) -> int:
@@ -75,14 +74,14 @@ def audit(lock: Path) -> int:
     for dependency in bad:
         for found in dependency["vulns"]:
             fixed = ", ".join(found["fix_versions"]) or "no version yet"
-            print(f"audit: {dependency['name']} {dependency['version']}: {found['id']}, mended in {fixed}")  # noqa: T201 - its result
+            print(f"audit: {dependency['name']} {dependency['version']}: {found['id']}, mended in {fixed}")
     unknown = sorted(dependency["name"] for dependency in dependencies if "vulns" not in dependency)
     if unknown or not dependencies:
         say_not_checked(f"the advisory service does not know {', '.join(unknown) or 'any entry'}")
     if bad or unknown or not dependencies:
         return ADVISORIES if bad else NOT_CHECKED
     today = time.strftime("%Y-%m-%d", time.gmtime())
-    print(f"audit: clean: no advisory is known on {today} for any of {len(dependencies)} packages")  # noqa: T201 - its result
+    print(f"audit: clean: no advisory is known on {today} for any of {len(dependencies)} packages")
     return CLEAN
 
 

@@ -3,7 +3,6 @@
 Pages and pictures are staged in build/docs with the reference that is made from the code; MkDocs builds the site, and
 every link of it is looked at. Ends with 0, with 1 if something is wrong, with 3 if MkDocs can't be had here.
 """
-# ruff: noqa: INP001 - a script, no part of a package
 
 import os
 import re
@@ -136,10 +135,10 @@ def main() -> int:
     try:
         tools = python_tools(LOCK)
     except NotToBeHad as why:
-        print(f"docs: NOT BUILT: {why}")  # noqa: T201 - its result
+        print(f"docs: NOT BUILT: {why}")
         return 3
     stage()
-    done = subprocess.run(  # noqa: S603 - our own command
+    done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--clean", "--site-dir", str(site)],
         cwd=ROOT,
         capture_output=True,
@@ -150,9 +149,9 @@ def main() -> int:
     )
     found = [f"{done.stdout}{done.stderr}".strip()] if done.returncode else faults(site)
     for each in found:
-        print(f"docs: {each}")  # noqa: T201 - its result
+        print(f"docs: {each}")
     if not found:
-        print(f"docs: built in {site}")  # noqa: T201 - its result
+        print(f"docs: built in {site}")
     return 1 if found else 0
 
 

@@ -2,7 +2,6 @@
 
 Ends with 0 if all is in order, with 1 if a tool finds something, with 3 if one can't be had here: a line says which.
 """
-# ruff: noqa: INP001 - a script, no part of a package
 
 import argparse
 import json
@@ -116,7 +115,7 @@ def _misfits(manifests: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _python(arguments: Sequence[str], packages: Path, given: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - no part of it comes from outside
+    return subprocess.run(
         [sys.executable, *arguments],
         input=given,
         capture_output=True,
@@ -154,12 +153,12 @@ def main() -> int:
         try:
             findings = [*check()]
         except NotToBeHad as why:
-            print(f"check-deploy: NOT CHECKED, which is not 'in order': {name}: {why}")  # noqa: T201 - its result
+            print(f"check-deploy: NOT CHECKED, which is not 'in order': {name}: {why}")
             worst = worst or NOT_CHECKED
             continue
-        print(f"check-deploy: {'found something' if findings else 'in order'}: {name}")  # noqa: T201 - its result
+        print(f"check-deploy: {'found something' if findings else 'in order'}: {name}")
         for each in findings:
-            print(each.rstrip())  # noqa: T201 - its result
+            print(each.rstrip())
             worst = FOUND
     return worst
 

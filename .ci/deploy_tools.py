@@ -1,5 +1,4 @@
 """The tools that look at deploy/, each got once and kept in the cache folder: $XDG_CACHE_HOME/klamm, ~/.cache/klamm."""
-# ruff: noqa: INP001 - a script, no part of a package
 
 import hashlib
 import os
@@ -22,7 +21,7 @@ class NotToBeHad(Exception):
 
 def said(command: Sequence[str | Path], *, folder: Path = ROOT, timeout_s: float = RUN_TIMEOUT_S) -> tuple[int, str]:
     """Exit code of a command, and all that it has printed."""
-    done = subprocess.run(  # noqa: S603 - our own commands
+    done = subprocess.run(
         command,
         cwd=folder,
         stdin=subprocess.DEVNULL,

@@ -2,11 +2,12 @@
 
 VALUES is a JSON object that goes over the chart's values.yaml. Ends with 1 and says what is wrong, if anything is.
 """
-# ruff: noqa: INP001 - a script, no part of a package
 
 import json
 import sys
 from typing import Any
+
+import helm_python
 
 NAMESPACE = "klamm"
 _WARNING = 2
@@ -14,8 +15,6 @@ _WARNING = 2
 
 def faults(path: str, values: dict[str, Any]) -> list[str]:
     """What `helm lint --strict` has against the chart with these values."""
-    import helm_python  # noqa: PLC0415 - of .ci/deploy-tools.lock
-
     report = helm_python.lint(path, values, strict=True, namespace=NAMESPACE)
     messages = [f"{each['path']}: {each['error']}" for each in report["messages"] if each["severity"] >= _WARNING]
     return messages or list(report["errors"])
@@ -23,17 +22,16 @@ def faults(path: str, values: dict[str, Any]) -> list[str]:
 
 def manifests(path: str, values: dict[str, Any]) -> str:
     """What `helm template --namespace klamm` prints."""
-    import helm_python  # noqa: PLC0415 - as above
-
     with helm_python.Chart.load(path) as chart:
         rendered = chart.render(values, name="klamm", namespace=NAMESPACE)
     return "\n---\n".join(text for name, text in sorted(rendered.items()) if name.endswith(".yaml") and text.strip())
 
 
 def main() -> int:
-    path, values = sys.argv[1], json.loads(sys.argv[2] if len(sys.argv) > 2 else "{}")  # noqa: PLR2004 - its arguments
+    path, *given = sys.argv[1:]
+    values = json.loads(given[0]) if given else {}
     found = faults(path, values)
-    print("\n".join(found) or manifests(path, values))  # noqa: T201 - its result
+    print("\n".join(found) or manifests(path, values))
     return 1 if found else 0
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from app.core.authorize import Authorization, Verdict
+from app.core.authorize import Authorization
 from app.core.explain.misses import Question
 from app.core.explain.near_misses import NearMiss
 from app.core.explain.why import Explaining, Explanation, near_misses_of
@@ -11,6 +11,7 @@ from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType
 from app.core.kafka.validation import validate_new_acl
+from app.core.verdicts import Verdict
 from tests.images import EPOCH
 
 

@@ -4,13 +4,14 @@ import asyncio
 import itertools
 import signal
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Generator, Iterator, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
+from app.core.collection import collection_paused
 from app.store.embedded.server import EmbeddedPostgres
 from tests import left_out
 from tests.newborn import execute, new_folder, new_store
@@ -24,13 +25,20 @@ for _ignored in (signal.SIGINT, signal.SIGHUP):
 
 # Neighbours take the cores when they like: no test fails for having been slow.
 settings.register_profile("klamm", deadline=None)
+# `make check` draws a quarter of what all other runs draw; tests/strategies.py has the share.
+settings.register_profile("check", settings.get_profile("klamm"), max_examples=25)
 settings.load_profile("klamm")
 
 _numbers = itertools.count(1)
 
 _SPARK, _CLUSTER = "tests/pipeline/", "tests/cluster/"
 _LONGEST = (_SPARK, _CLUSTER, "tests/kafka/", "tests/e2e/test_pipeline_demo.py")
-_LONG = ("tests/e2e/",)
+_LONG = (
+    "tests/e2e/",
+    "tests/contract/test_home_lock.py",
+    *(f"tests/unit/{room}/" for room in ("client/http", "client/watch", "process", "upstream")),
+    *(f"tests/unit/{name}.py" for name in ("cli/test_server", "rest/test_key_sources", "test_tls_handshakes")),
+)
 """What works, and what waits: so side by side no core is idle."""
 
 _HYGIENE = tuple(
@@ -38,6 +46,13 @@ _HYGIENE = tuple(
     for name in ("hygiene", "log_coverage", "mending", "one_finding", "propose", "replay", "shadowed", "usage")
 )
 """About half of the work on Spark."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Each worker collects thousands of tests, and no garbage among them."""
+    with collection_paused():
+        return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)

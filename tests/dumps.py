@@ -104,12 +104,14 @@ def _prefixes_below(node: PrefixNode, way: str) -> Iterator[str]:
         yield from _prefixes_below(child, way + child.label)
 
 
-def _ids(index: AclIndex, bucket: Bucket) -> list[str]:
+def _ids(index: AclIndex, bucket: Bucket) -> list[bytes]:
     if not isinstance(bucket, HotBucket):
-        return sorted(str(index.table.acl(row).id) for row in unpack(bucket))
+        return sorted(_id(index, row) for row in unpack(bucket))
     assert bucket.principals.first(len(bucket.principals), None, including=True) == sorted(bucket.by_principal)
     return sorted(
-        str(index.table.acl(row).id)
-        for principal in bucket.by_principal
-        for row in rows_of(bucket, principal, index.table)
+        _id(index, row) for principal in bucket.by_principal for row in rows_of(bucket, principal, index.table)
     )
+
+
+def _id(index: AclIndex, row: int) -> bytes:
+    return bytes(index.table.ids[16 * row : 16 * row + 16])

@@ -65,6 +65,17 @@ def key_set(*keys: Key | Json) -> bytes:
     return json.dumps({"keys": [each.jwk() if isinstance(each, Key) else each for each in keys]}).encode()
 
 
+def issuer_table(name: str, jwks: str, *, issuer: str = ISSUER, audience: str = AUDIENCE) -> str:
+    """The lines of klamm.toml; `jwks` is a file or an address."""
+    return f"""
+[issuers.{name}]
+issuer = "{issuer}"
+audience = "{audience}"
+jwks = "{jwks}"
+algorithms = ["ES256"]
+"""
+
+
 def _new_key(algorithm: str) -> PrivateKey:
     if algorithm == "EdDSA":
         return ed25519.Ed25519PrivateKey.generate()

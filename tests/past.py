@@ -82,7 +82,8 @@ class FakePast:
         wanted = [*scope.filters, *scope.if_few]
         return self._state(at, lambda acl: any(each.matches(acl.binding) for each in wanted))
 
-    async def stretch(self, at: Moment, after: SortKey | None) -> PastState:
+    async def stretch(self, at: Moment, after: SortKey | None, rows: int) -> PastState:
+        assert rows > 0
         return self._state(at, lambda acl: after is None or sort_key(acl.binding) >= after)
 
     def _state(self, at: Moment, is_wanted: Callable[[StandardAcl], bool]) -> PastState:

@@ -6,6 +6,7 @@ this is held against Kafka's own answers.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 
 from app.core.kafka.bindings import AclBinding
@@ -43,13 +44,13 @@ class Reference:
         """Whether it is allowed; `host` is Java's form of the client address."""
         if principal in self.super_users:
             return True
-        on_resource = [acl for acl in self.acls if _is_on(acl, resource_type, name)]
+        on_resource = [acl for acl in self.acls if is_on(acl, resource_type, name)]
         of_caller = [acl for acl in on_resource if self._speaks_of(acl, principal, host)]
         if any(_denies(acl, operation) for acl in of_caller):
             return False
         if any(_allows(acl, operation) for acl in of_caller):
             return True
-        stands_on_it = on_resource or any(_is_on(acl, resource_type, name) for acl in self.ended)
+        stands_on_it = on_resource or any(is_on(acl, resource_type, name) for acl in self.ended)
         return self.allow_everyone and not stands_on_it
 
     def authorize_by_resource_type(
@@ -91,13 +92,19 @@ class Reference:
             return acl_host in ("*", host)
         if self.zero_is_nowhere and host == "0.0.0.0":  # noqa: S104 (an address in a question, nothing is bound)
             return False
-        try:
-            return ip_address(host) in ip_network(acl_host, strict=False)
-        except ValueError:
-            return False
+        return _is_in_range(acl_host, host)
 
 
-def _is_on(acl: AclBinding, resource_type: ResourceType, name: str) -> bool:
+@lru_cache(maxsize=10_000)
+def _is_in_range(acl_host: str, host: str) -> bool:
+    try:
+        return ip_address(host) in ip_network(acl_host, strict=False)
+    except ValueError:
+        return False
+
+
+def is_on(acl: AclBinding, resource_type: ResourceType, name: str) -> bool:
+    """Whether the ACL stands on this resource."""
     return acl.resource_type is resource_type and _covers(acl, name)
 
 

@@ -2,7 +2,6 @@
 
 import gc
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -21,11 +20,11 @@ STARTUP = AuthorizerConfig(super_users=frozenset({"User:root"}), allow_everyone_
 AclRecord = AccessControlEntryRecord | RemoveAccessControlEntryRecord
 CROWD = [topic("a", f"User:{n:02d}") for n in range(70)]
 HOSTS = [
-    replace(topic("ab", pattern_type=PatternType.PREFIXED), host=host)
+    topic("ab", pattern_type=PatternType.PREFIXED)._replace(host=host)
     for n in range(35)
     for host in (f"10.0.0.{n}", f"10.0.{n}.0/24")
 ]
-DENIALS = [replace(each, permission_type=AclPermissionType.DENY) for each in (CROWD[0], topic("*"), *HOSTS[:2])]
+DENIALS = [each._replace(permission_type=AclPermissionType.DENY) for each in (CROWD[0], topic("*"), *HOSTS[:2])]
 LARGE = [*CROWD, *HOSTS]
 """Patterns with many rows: of many principals, and of one with many hosts."""
 

@@ -8,19 +8,8 @@ from app.core.kafka.bindings import StandardAcl
 from app.core.proof import FeedProof
 from app.core.records import AccessControlEntryRecord, ConfigRecord, Record, record_hash
 from app.core.token import Token
-from app.formats.feed_events import (
-    Acls,
-    Bookmark,
-    Configs,
-    End,
-    Event,
-    Snapshot,
-    Synced,
-    Transaction,
-    acl_in,
-    decode,
-    records_in,
-)
+from app.formats.feed_events import Acls, Bookmark, Configs, End, Event, Snapshot, Synced, Transaction, decode
+from app.formats.feed_values import acl_in, records_in
 
 
 @dataclass

@@ -28,7 +28,7 @@ from app.formats.command_errors import CommandError, UsageError
 from app.formats.registry import FORMAT_NAMES, AclFormat, format_named
 from app.runtime.importing import ImportCounts, Importer, ImportOptions
 from app.settings.model import Settings
-from app.store.writing.acl_store import PostgresBulkStore
+from app.store.writing.bulk_store import PostgresBulkStore
 
 DESCRIPTION = (
     "Adds a file's ACLs to the store or, with --klamm, to a running service. The file is in one of these formats, "

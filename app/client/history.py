@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
+from app.client.acl_texts import stored_acl_text
 from app.client.http.replies import parse_acl, parse_list, parse_object, parse_text
 from app.client.http.service import PAGE_ACLS, Service
 from app.client.plan.output import plainly
-from app.client.why import stored_acl_text
+from app.client.words import terms_text
 from app.formats.acl_entries import quoted
 
 _SIGNS = {"CREATED": "+", "CHANGED": "~", "DELETED": "-", "CONFIGURED": "="}
@@ -41,9 +42,7 @@ def what_changed(change: Mapping[str, object]) -> tuple[str, str]:
     before = ""
     if change.get("prior") is not None:
         prior = parse_object(change["prior"])
-        ends, owner = prior.get("expires_at"), prior.get("owner")
-        ended = "for ever" if ends is None else f"until {ends}"
-        before = f"{ended}, owner {'nobody' if owner is None else quoted(str(owner))}"
+        before = terms_text(prior.get("expires_at"), prior.get("owner"))
     return stored_acl_text(parse_acl(change.get("acl"))), before
 
 

@@ -11,11 +11,12 @@ from typing import Protocol
 
 from app.client.http.replies import CreateResult, ServiceError
 from app.client.http.service import batches
+from app.core.backoff import Backoff
 from app.core.kafka.bindings import NewAcl
 from app.formats.acl_entries import shown
 
 _TRIES = 4
-_PAUSE_S = 0.5
+_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 2.0
 
 
 class AclCreator(Protocol):
@@ -72,13 +73,13 @@ class HttpImporter:
                 time.sleep(max(0.0, (self.counts.created - before) / self._acls_per_s - took_s))
 
     def _create(self, batch: Sequence[NewAcl]) -> tuple[list[CreateResult], str]:
-        attempt, left_s = 1, self._service.timeout_s
+        backoff, attempt, left_s = Backoff(_PAUSE_S, _LONGEST_PAUSE_S, random.uniform), 1, self._service.timeout_s
         deadline = time.monotonic() + left_s
         while True:
             try:
                 return self._service.create_acls(batch, timeout_s=left_s, comment=self._comment)
             except ServiceError as error:
-                pause_s = random.uniform(_PAUSE_S / 2, _PAUSE_S) * attempt  # noqa: S311 - no secret
+                pause_s = backoff.next_s()
                 left_s = deadline - time.monotonic() - pause_s
                 # Creating an ACL twice is as good as once, so what became of the first time does not matter.
                 if not error.outcome_unknown or attempt == _TRIES or left_s <= 0:

@@ -9,7 +9,7 @@ from app.client.acl_filters import add_filter_arguments, filter_of
 from app.client.console import Page
 from app.client.history import pages, sign_of, what_changed
 from app.client.http.access import access_of, add_access_arguments
-from app.client.http.replies import filter_body, parse_list, parse_object, parse_text, strange_reply
+from app.client.http.replies import parse_list, parse_object, parse_text, strange_reply
 from app.client.http.service import Service
 from app.client.moments import moment_given
 from app.client.plan.output import plainly
@@ -17,6 +17,7 @@ from app.client.reach import output
 from app.client.words import utf_8
 from app.core.kafka.bindings import rfc3339
 from app.core.kafka.filters import AclBindingFilter
+from app.formats.acl_bodies import filter_body
 from app.formats.acl_entries import quoted
 from app.formats.arguments import whole_number
 

@@ -3,34 +3,23 @@
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TextIO
 
+from app.client.acl_texts import command_for, resource_text, stored_acl_text
 from app.client.console import Page
 from app.client.ends import end_of
+from app.client.explanations import Asked, Explained, explained
 from app.client.groups import add_group_argument, groups_body, groups_given, with_groups
 from app.client.http.access import OPTIONS, AccessFlags, access_flags, access_of, add_access_arguments
-from app.client.http.replies import (
-    ServiceError,
-    binding_body,
-    parse_acl,
-    parse_binding,
-    parse_list,
-    parse_object,
-    parse_text,
-    strange_reply,
-)
+from app.client.http.replies import ServiceError, parse_list, parse_object, strange_reply
 from app.client.http.service import Service
 from app.client.moments import add_at_argument, at_body
 from app.client.words import operation_named, principal_named, resource_named, utf_8
-from app.core.kafka.acl_command import beyond_kafka_acls, kafka_acls_flags
-from app.core.kafka.bindings import AclBinding, StandardAcl, rfc3339
-from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding, rfc3339
 from app.core.kafka.errors import Errors, InvalidRequestException
 from app.core.kafka.hosts import parse_address
-from app.formats.acl_entries import terms_note
+from app.formats.acl_bodies import binding_body
 from app.formats.command_errors import UsageError
-from app.formats.quoting import shell_line
 
 _RULES = {
     "SuperUser": "no ACL is asked (SuperUser)",
@@ -38,82 +27,6 @@ _RULES = {
     "DefaultAllow": "no ACL is on this resource (DefaultAllow)",
     "DefaultDeny": "no ACL allows it (DefaultDeny)",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    principal: str
-    operation: AclOperation
-    resource_type: ResourceType
-    resource_name: str
-    host: str
-    groups: tuple[str, ...] = ()
-
-    @property
-    def fields(self) -> dict[str, object]:
-        return {
-            "principal": self.principal,
-            **groups_body(self.groups),
-            "client_address": self.host,
-            "operation": self.operation.name,
-            "resource_type": self.resource_type.name,
-            "resource_name": self.resource_name,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    is_allowed: bool
-    rule: str
-    acl: StandardAcl | None
-    matching: Sequence[StandardAcl]
-    matching_count: int
-    near_misses: Sequence[tuple[StandardAcl, str]]
-    """With what they lack."""
-    smallest: AclBinding | None
-    denying: Sequence[AclBinding]
-    denying_count: int
-    needed_besides: AclBinding | None
-    note: str | None
-    token: str | None
-
-
-def explained(body: object, token: object) -> Explained:
-    """One entry of explain's results. Raises ServiceError."""
-    fields = parse_object(body)
-    matching, denying = _acls(fields, "matching_acls"), _acls(fields, "denying_acls")
-    near = [parse_object(each) for each in parse_list(fields, "near_misses")]
-    return Explained(
-        is_allowed=parse_text(fields, "result") == "ALLOWED",
-        rule=parse_text(fields, "rule"),
-        acl=None if fields.get("acl") is None else parse_acl(fields["acl"]),
-        matching=matching,
-        matching_count=_count(fields, "matching_acl_count", matching),
-        near_misses=[(parse_acl(each.get("acl")), parse_text(each, "detail")) for each in near],
-        smallest=_binding(fields, "smallest_acl"),
-        denying=[each.binding for each in denying],
-        denying_count=_count(fields, "denying_acl_count", denying),
-        needed_besides=_binding(fields, "acl_needed_besides"),
-        note=_text(fields.get("note")),
-        token=_text(token),
-    )
-
-
-def _acls(fields: Mapping[str, object], name: str) -> list[StandardAcl]:
-    return [parse_acl(each) for each in parse_list(fields, name)]
-
-
-def _binding(fields: Mapping[str, object], name: str) -> AclBinding | None:
-    return None if fields.get(name) is None else parse_binding(fields[name])
-
-
-def _count(fields: Mapping[str, object], name: str, listed: Sequence[StandardAcl]) -> int:
-    count = fields.get(name)
-    return count if isinstance(count, int) else len(listed)
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def print_explanation(
@@ -146,27 +59,6 @@ def print_explanation(
     page.line(f"As of {found.token}" if found.token is not None else "The service has not loaded its ACLs yet")
 
 
-def stored_acl_text(acl: StandardAcl) -> str:
-    """The same with the end and the owner, if it has any."""
-    return f"{acl_text(acl.binding)}{terms_note(acl)}"
-
-
-def acl_text(binding: AclBinding) -> str:
-    """`ALLOW READ to User:bob from any host on topic:orders`."""
-    to = "to" if binding.permission_type is AclPermissionType.ALLOW else "for"
-    host = "any host" if binding.host == WILDCARD else binding.host
-    resource = resource_text(binding.resource_type, binding.resource_name, binding.pattern_type)
-    return f"{binding.permission_type.name} {binding.operation.name} {to} {binding.principal} from {host} on {resource}"
-
-
-def resource_text(resource_type: ResourceType, name: str, pattern_type: PatternType | None = None) -> str:
-    """`topic:orders`; with a pattern type it also says whether more than that name is covered."""
-    text = f"{resource_type.name.lower().replace('_', '-')}:{name}"
-    if pattern_type is PatternType.PREFIXED:
-        return f"{text} (PREFIXED: all names that begin so)"
-    return f"{text} (all names)" if pattern_type is PatternType.LITERAL and name == WILDCARD else text
-
-
 def _print_way_out(page: Page, found: Explained, access: Sequence[str], allow_for: str | None) -> None:
     if found.denying:
         page.heading(_counted("To allow it, remove every ACL that denies it", found.denying_count, len(found.denying)))
@@ -191,18 +83,6 @@ def _command(action: str, binding: AclBinding, access: Sequence[str], allow_for:
 
 def _counted(text: str, count: int, listed: int) -> str:
     return f"{text} ({count})" if count == listed else f"{text} (the first {listed} of {count})"
-
-
-def command_for(action: str, binding: AclBinding, access: Sequence[str] = (), expires: str | None = None) -> str | None:
-    """`klamm acls --add ...` (or `--remove`) for a POSIX shell; `access` are flags for the service.
-
-    None if kafka-acls' flags can't say it (`beyond_kafka_acls`), or if it would have unprintable characters.
-    """
-    if beyond_kafka_acls(binding) is not None:
-        return None
-    ends = () if expires is None else ("--expires", expires)
-    flags = kafka_acls_flags(binding, with_defaults=False)
-    return shell_line(["klamm", "acls", *access, f"--{action}", *flags, *ends])
 
 
 DESCRIPTION = (

@@ -8,6 +8,7 @@ from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.validation import MAX_COMMENT, check_comment
 from app.core.spelling import did_you_mean
+from app.formats.acl_entries import quoted
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 
@@ -91,3 +92,9 @@ def _named(words: type[_Word], what: str, text: str) -> _Word:
             f"{did_you_mean(text[:_MAX_SHOWN], known)}"
         )
     return member
+
+
+def terms_text(ends: object, owner: object) -> str:
+    """An end and an owner as they came, each null if there is none."""
+    until = "for ever" if ends is None else f"until {ends}"
+    return f"{until}, owner {'nobody' if owner is None else quoted(str(owner))}"

@@ -1,32 +1,39 @@
 """Who may do what on a resource, and what a principal may do."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from app.client.http.replies import parse_acl
 from app.client.words import principal_named
 from app.console.difference import MAX_CHANGES, Change
 from app.console.pages import Pages, here, page
-from app.console.past import moments, recent
+from app.console.past import recent
+from app.console.questions import groups_in
+from app.console.since import mark_since
+from app.console.timeline import covering, timeline
 from app.console.trees import trees
-from app.console.visits import Visit
+from app.console.usage import Acl, last_uses
+from app.console.visits import Json, Visit
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.kafka.operations import supported_operations
 from app.formats.command_errors import UsageError
 from app.rest.http.edge import Reply
-
-pages = Pages()
 
 _ROWS = 100
 _SAMPLE = 1_000
 _SHOWN = 60
 TYPES = [each.name for each in ResourceType if each > ResourceType.ANY]
 
-Json = dict[str, Any]
+
+def access_pages(home: str | None) -> Pages:
+    """`home` is the pipeline's, None if `pipeline.home` is not set."""
+    pages = Pages()
+    pages.get("/resource", has_past=True)(partial(_resource, home))
+    pages.get("/principal", has_past=True)(partial(_principal, home))
+    return pages
 
 
-@pages.get("/resource")
-async def resource(visit: Visit) -> Reply:
+async def _resource(home: str | None, visit: Visit) -> Reply:
     """A matrix of principals by operations; without a name, the resources that ACLs name."""
     type_word, name = visit.query.get("type", "TOPIC").upper(), visit.query.get("name", "")
     resource_type = ResourceType.__members__.get(type_word, ResourceType.TOPIC)
@@ -38,10 +45,13 @@ async def resource(visit: Visit) -> Reply:
         return await page(visit, "resource", **shown, rows=None, known=known)
     question = {"resource": {"resource_type": resource_type.name, "resource_name": name}, **_paged(visit)}
     found = await visit.api.post("/v1/who-can", visit.then(question))
-    covering = {"resource_type": resource_type.name, "resource_name": name, "pattern_type": "MATCH"}
-    patterns = await visit.api.post("/v1/acls/search", visit.then({"filter": covering, "limit": _ROWS}))
-    shown["changes"] = await recent(visit, covering)
-    shown |= await moments(visit, covering)
+    meant = covering(resource_type, name)
+    patterns = await visit.api.post("/v1/acls/search", visit.then({"filter": meant, "limit": _ROWS}))
+    shown["changes"] = await recent(visit, meant)
+    shown["past"] = await timeline(visit, meant, found["token"])
+    shown["uses"] = await last_uses(visit, home, (*patterns["acls"], *_of_rows(found)))
+    acls = (*patterns["acls"], *_of_rows(found))
+    shown["unsaid"] = await mark_since(visit, acls, shown["past"], found["token"])
     operations = [each.name for each in supported_operations(resource_type)]
     rows = [{**each, "cells": _cells(each, operations)} for each in found["rows"]]
     shown |= {"rows": rows, "operations": operations, "found": found, "patterns": patterns, "known": ()}
@@ -54,27 +64,33 @@ def _cells(row: Json, operations: Sequence[str]) -> list[tuple[str, str]]:
     return [(each, words.get(each, "")) for each in operations]
 
 
-@pages.get("/principal")
-async def principal(visit: Visit) -> Reply:
+async def _principal(home: str | None, visit: Visit) -> Reply:
     """What one principal may do, by pattern, and the ACLs that are its own; without one, those that ACLs name."""
     asked = visit.query.get("principal", "").strip()
-    shown: Json = {"asked": asked, "fault": None, "rows": None, "known": (), "back": here(visit)}
+    shown: Json = {"asked": asked, "fault": None, "rows": None, "known": (), "back": here(visit), "groups": ()}
     if asked:
         try:
             principal_named(asked)
+            shown["groups"] = groups_in(visit.query.get("groups", ""), "In groups")
         except UsageError as fault:
             return await page(visit, "principal", 400, **{**shown, "fault": str(fault)})
     if not visit.reads or not asked:
         known = await _names(visit, "principal") if visit.reads else []
         return await page(visit, "principal", **{**shown, "known": known})
-    found = await visit.api.post("/v1/what-can", visit.then({"principal": asked, **_paged(visit)}))
+    question = {"principal": asked, **({"groups": shown["groups"]} if shown["groups"] else {}), **_paged(visit)}
+    found = await visit.api.post("/v1/what-can", visit.then(question))
     own = await visit.api.post("/v1/acls/search", visit.then({"filter": {"principal": asked}, "limit": MAX_CHANGES}))
     shown["changes"] = await recent(visit, {"principal": asked})
     is_whole = own["next_cursor"] is None
     away = Change(delete=tuple(parse_acl(each).binding for each in own["acls"])) if is_whole else Change()
     shown |= {"rows": found["rows"], "found": found, "own": own, "is_whole": is_whole}
+    shown["uses"] = await last_uses(visit, home, (*own["acls"], *_of_rows(found)), asked)
     shown["trees"] = trees(found["rows"]) if visit.query.get("view") == "tree" else None
     return await page(visit, "principal", **shown, away=away.to_json())
+
+
+def _of_rows(found: Json) -> Iterable[Acl]:
+    return (acl for row in found["rows"] for acl in row["acls"])
 
 
 def _paged(visit: Visit) -> Json:

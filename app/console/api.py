@@ -8,12 +8,13 @@ import httpx
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.rest.http.edge import SERVICES
-from app.rest.http.services import Services
+from app.rest.http.services import SERVICES, Services
 
 _OK = 200
 _TIMEOUT_S = 30.0
 _LOOPBACK = "127.0.0.1"
+PATIENCE_S = 2.0
+"""How long a page waits for the store for what it can also be shown without."""
 
 
 class ApiRefusedError(Exception):

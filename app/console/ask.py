@@ -4,16 +4,17 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.client.explanations import Asked, Explained, explained
 from app.client.http.replies import parse_acl
-from app.client.why import Asked, Explained, explained
 from app.console.api import ApiRefusedError
 from app.console.difference import Change, in_hours
-from app.console.pages import Pages, here, page
+from app.console.pages import HOME, Pages, here, page, to
 from app.console.past import recent
 from app.console.questions import asked, line_of, resource_of
 from app.console.visits import Visit
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclPermissionType, PatternType
+from app.core.kafka.errors import Errors
 from app.core.kafka.operations import ALLOW_MASK
 from app.core.mutations import EXPIRY_ACTOR
 from app.core.spelling import printable
@@ -35,9 +36,11 @@ _MOST_EXAMPLES = 3
 _LONGEST_EXAMPLE = 100
 
 
-@pages.get()
+@pages.get(has_past=True)
 async def ask(visit: Visit) -> Reply:
     line = visit.query.get("q", "")
+    if visit.principal is None and not line:
+        return to(f"{HOME}/state")
     shown: dict[str, Any] = {"line": line, "fault": None, "question": None, "found": None, "body": None}
     status = 200
     if line.strip():
@@ -48,13 +51,19 @@ async def ask(visit: Visit) -> Reply:
         except UsageError as fault:
             shown["fault"], status = str(fault), 400
         except ApiRefusedError as refusal:
-            shown["fault"], status = refusal.detail, refusal.status
+            shown["fault"], status = _why(visit, refusal), refusal.status
         else:
             shown |= {"question": question, "has_host": has_host, "found": found, "body": body["results"][0]}
             shown |= {"ways": _ways(found), "command": _command(question, visit)}
             shown |= {"ended": await _ended(visit, question, found), "again_ms": _again_ms(visit, found)}
     shown["examples"] = await _examples(visit) if shown["found"] is None else ()
     return await page(visit, "ask", status, back=here(visit), **shown)
+
+
+def _why(visit: Visit, refusal: ApiRefusedError) -> str:
+    if refusal.code != Errors.CLUSTER_AUTHORIZATION_FAILED.value or visit.principal is None or visit.reads:
+        return refusal.detail
+    return f"`{visit.principal}` needs DESCRIBE on the cluster to ask about others; it may ask about itself"
 
 
 async def _explained(visit: Visit, question: Asked) -> Any:  # noqa: ANN401 - JSON
@@ -84,7 +93,7 @@ def _allows(acl: AclBinding, question: Asked) -> bool:
 
 
 def _again_ms(visit: Visit, found: Explained) -> int | None:
-    """When to ask again, as the ACL that decides ends soon; a clock that is ahead of the store's asks twice."""
+    """Milliseconds until the page asks again, because the ACL that decides ends; None if it does not end soon."""
     if visit.at is not None or found.acl is None or found.acl.expires_at is None:
         return None
     left_s = found.acl.expires_at.timestamp() - time.time()
@@ -124,12 +133,14 @@ async def _examples(visit: Visit) -> list[str]:
         except ApiRefusedError:
             acls = []
         for each in acls:
-            binding = AclBinding.from_words([each[field] for field in AclBinding.__dataclass_fields__])
+            binding = AclBinding.from_words([each[field] for field in AclBinding._fields])
             example = _example(binding)
             if example is not None and all(binding.principal not in one for one in found):
                 found.append(example)
             if len(found) == _MOST_EXAMPLES:
                 break
+    if not visit.reads and visit.principal is not None:
+        return [f"{visit.principal} READ topic:orders from 10.1.2.3"]
     return found or list(_EXAMPLES)
 
 

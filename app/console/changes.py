@@ -4,7 +4,8 @@ from typing import Any
 
 from app.console.api import ApiRefusedError
 from app.console.difference import Change, difference_of, ends_at, make
-from app.console.pages import Pages, page, safe_target, to
+from app.console.pages import HOME, Pages, page, safe_target, to
+from app.console.shown import address_of
 from app.console.visits import Visit
 from app.core.kafka.bindings import NewAcl
 from app.core.kafka.errors import ClusterAuthorizationException, Errors
@@ -14,20 +15,36 @@ from app.rest.http.edge import Reply
 pages = Pages()
 
 
+_STALE = "nothing was done: ACLs have changed since this was planned. This is the plan as things stand now"
+
+
 @pages.post("/plan")
 async def plan(visit: Visit) -> Reply:
-    """Shows what the change would do. It changes nothing."""
+    """Leads to the page that shows what the change would do. It changes nothing."""
     check_may_change(visit)
     try:
         change = _change(visit)
     except UsageError as wrong:
         return await page(visit, "refused", 400, title="No such change", why=str(wrong))
-    return await show_plan(visit, change)
+    return await to_plan(visit, change, visit.form.get("fields", ""))
+
+
+@pages.get("/plan")
+async def planned(visit: Visit) -> Reply:
+    """Shows what the change would do."""
+    check_may_change(visit)
+    try:
+        change = Change.of_packed(visit.query.get("change", ""))
+    except UsageError as wrong:
+        return await page(visit, "refused", 400, title="No such change", why=str(wrong))
+    return await _show(visit, change, visit.query.get("fields", ""), planned_on=visit.query.get("planned_on"))
 
 
 @pages.post("/apply")
 async def apply(visit: Visit) -> Reply:
+    """INVARIANT: the change is guarded by its token, so the same form sent twice makes it once."""
     check_may_change(visit)
+    fields = visit.form.get("fields", "")
     try:
         change = Change.of_json(visit.form.get("change", ""))
     except UsageError as wrong:
@@ -35,23 +52,26 @@ async def apply(visit: Visit) -> Reply:
     token = visit.form.get("token", "")
     if not token:
         # INVARIANT: an update without a token would be guarded by nothing.
-        return await show_plan(visit, change, fault="the form did not say what it was planned on; look at it once more")
+        fault = "the form did not say what it was planned on; look at it once more"
+        return await _show(visit, change, fields, fault=fault)
     try:
         reached = await make(visit.api, change, token, visit.form.get("comment", "").strip())
     except ApiRefusedError as refusal:
         if refusal.code in (Errors.INVALID_UPDATE_VERSION.value, Errors.TOKEN_EPOCH_MISMATCH.value):
-            fault = "nothing was done: ACLs have changed since this was planned. This is the plan as things stand now"
-            return await show_plan(visit, change, fault=fault)
-        return await show_plan(visit, change, fault=refusal.detail)
-    return to(safe_target(visit.form.get("back")), reached)
+            return await to_plan(visit, change, fields, planned_on=token)
+        return await _show(visit, change, fields, fault=refusal.detail)
+    return to(safe_target(visit.form.get("back")), reached, token)
 
 
 def check_may_change(visit: Visit) -> None:
     """The routes refuse it too; here it is said before anybody fills in a form."""
     if not visit.changes:
-        raise ClusterAuthorizationException(
-            f"`{visit.principal}` may look at ACLs here, but needs ALTER on the cluster to change them"
-        )
+        if visit.caller is not None and visit.principal is None:
+            role = visit.caller.role.value
+            raise ClusterAuthorizationException(
+                f"the caller `{visit.caller.name}` has the role {role}: it changes no ACLs"
+            )
+        raise ClusterAuthorizationException(f"`{visit.principal}` needs ALTER on the cluster to change ACLs")
 
 
 def _change(visit: Visit) -> Change:
@@ -66,16 +86,34 @@ def _change(visit: Visit) -> Change:
     return change
 
 
-async def show_plan(visit: Visit, change: Change, fault: str | None = None) -> Reply:
+async def to_plan(visit: Visit, change: Change, fields: str = "", planned_on: str | None = None) -> Reply:
+    """Leads to the plan's own address, so that nothing is sent twice by going back to it, or by loading it again.
+
+    `fields` are those of the form that it was made of, as an address has them. One that is too long for an address is
+    shown at once.
+    """
+    kept = {"comment": visit.form.get("comment", ""), "back": safe_target(visit.form.get("back")), "fields": fields}
+    packed = change.packed()
+    address = address_of(f"{HOME}/plan", {"change": packed, **kept, "planned_on": planned_on})
+    if packed is not None and address is not None:
+        return to(address)
+    return await _show(visit, change, fields, planned_on=planned_on)
+
+
+async def _show(
+    visit: Visit, change: Change, fields: str, *, fault: str | None = None, planned_on: str | None = None
+) -> Reply:
     difference = await difference_of(visit.api, change)
-    shown: dict[str, Any] = {"change": change, "difference": difference, "fault": fault}
+    if planned_on and planned_on != difference.token:
+        fault = _STALE
+    shown: dict[str, Any] = {"change": change, "difference": difference, "fault": fault, "fields": fields}
     return await page(
         visit,
         "plan",
         200 if fault is None else 409,
         **shown,
         as_json=change.to_json(),
-        comment=visit.form.get("comment", ""),
-        back=safe_target(visit.form.get("back")),
+        comment=visit.said.get("comment", ""),
+        back=safe_target(visit.said.get("back")),
         can_be_made=difference.token is not None,
     )

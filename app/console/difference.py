@@ -3,12 +3,14 @@
 import asyncio
 import json
 import time
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from app.client.ends import end_of
-from app.client.http.replies import ServiceError, acl_body, parse_acl, parse_binding
+from app.client.http.replies import ServiceError, parse_acl, parse_binding
 from app.client.plan.output import change_parts, unresolved_parts
 from app.console.api import Api, ApiRefusedError
 from app.core.access.diff import AccessDiff, access_diff
@@ -24,10 +26,13 @@ from app.core.kafka.codes import (
 from app.core.kafka.configs import AuthorizerConfig, parse_configs
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.validation import validate_new_acl
+from app.formats.acl_bodies import acl_body
 from app.formats.command_errors import UsageError
 
 MAX_CHANGES = 500
 """In one plan; more is what `klamm plan` is for."""
+_MAX_UNPACKED = 256 * 1024
+"""Bytes of a plan that an address carries."""
 _MAX_ACLS = 5_000
 """Of the ACLs that a change is worked out against."""
 _MAX_QUESTIONS = 10_000
@@ -66,6 +71,24 @@ class Change:
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ServiceError):
             raise UsageError("the form does not say which ACLs are meant; go back and begin anew") from None
         return Change(create, delete).checked()
+
+    def packed(self) -> str | None:
+        """As an address carries it; None if it is too much for one."""
+        text = self.to_json().encode()
+        if len(text) > _MAX_UNPACKED:
+            return None
+        return urlsafe_b64encode(zlib.compress(text)).rstrip(b"=").decode()
+
+    @staticmethod
+    def of_packed(text: str) -> "Change":
+        """Raises UsageError."""
+        unpacking = zlib.decompressobj()
+        try:
+            found = unpacking.decompress(urlsafe_b64decode(text + "=" * (-len(text) % 4)), _MAX_UNPACKED)
+            whole = found.decode() if unpacking.eof else ""
+        except (ValueError, zlib.error):
+            whole = ""
+        return Change.of_json(whole)
 
     def checked(self) -> "Change":
         """Itself. Raises UsageError for what Kafka would refuse, and for too much."""

@@ -1,13 +1,13 @@
 """ACLs that could go, or could be narrower, as the pipeline's last night found them; each with a plan that mends it."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from app.console.api import ApiRefusedError
 from app.console.difference import Change
-from app.console.findings import Finding, FindingsError, Found, last_found
+from app.console.findings import Finding, FindingsError, Found, found_by, in_time, last_found
 from app.console.pages import HOME, Endpoint, Pages, here, page
 from app.console.shown import query
 from app.console.visits import Visit
@@ -16,7 +16,8 @@ from app.rest.http.edge import Reply
 
 _ROWS = 25
 _NOT_FOUND = 404
-_FIELDS = tuple(AclBinding.__dataclass_fields__)
+_MAX_DIGITS = 19
+_FIELDS = AclBinding._fields
 KINDS: Mapping[str, str] = MappingProxyType(
     {
         "VOID": "one DENY forbids all that they allow",
@@ -39,7 +40,7 @@ class Shown(NamedTuple):
 
 
 def hygiene_pages(home: str | None) -> Pages:
-    """`home` is that of the pipeline; None: nobody has said where it is."""
+    """`home` is the pipeline's, None if `pipeline.home` is not set."""
     pages = Pages()
     pages.get("/hygiene")(_hygiene(home))
     return pages
@@ -49,14 +50,16 @@ def _hygiene(home: str | None) -> Endpoint:
     async def hygiene(visit: Visit) -> Reply:
         kind = visit.query.get("kind", "")
         shown: dict[str, Any] = {"home": home, "kinds": KINDS, "kind": kind, "found": None, "fault": None, "rows": ()}
-        shown |= {"next": None, "is_remote": home is not None and "://" in home, "back": here(visit)}
+        run = visit.query.get("run", "").strip()
+        shown |= {"next": None, "is_remote": home is not None and "://" in home, "back": here(visit), "run": run}
         if home is None or shown["is_remote"] or not visit.reads:
             return await page(visit, "hygiene", **shown)
         try:
-            # In a thread, as it reads files of some megabytes.
-            found = await asyncio.to_thread(last_found, home)
+            found = await in_time(home, partial(_read, home, run))
         except FindingsError as fault:
             return await page(visit, "hygiene", **{**shown, "fault": str(fault)})
+        if found is None and run:
+            return await page(visit, "hygiene", _NOT_FOUND, **shown)
         if found is not None:
             shown |= {"found": found, **await _window(visit, found, kind)}
         return await page(visit, "hygiene", **shown)
@@ -64,17 +67,29 @@ def _hygiene(home: str | None) -> Endpoint:
     return hygiene
 
 
+def _read(home: str, run: str) -> Found | None:
+    """Blocks while it reads. Raises FindingsError."""
+    if not run:
+        return last_found(home)
+    number = _number(run)
+    return None if number is None else found_by(home, number)
+
+
 async def _window(visit: Visit, found: Found, kind: str) -> Mapping[str, Any]:
     chosen = [each for each in found.findings if kind in ("", each.kind)]
-    begin = _number(visit.query.get("after", ""))
+    begin = _number(visit.query.get("after", "")) or 0
     rows = [await _shown(visit, each) for each in chosen[begin : begin + _ROWS]]
     end = begin + _ROWS
-    following = f"{HOME}/hygiene?{query({'kind': kind, 'after': end})}" if end < len(chosen) else None
+    following = (
+        f"{HOME}/hygiene?{query({'run': visit.query.get('run'), 'kind': kind, 'after': end})}"
+        if end < len(chosen)
+        else None
+    )
     return {"rows": rows, "next": following}
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < len(str(10**9)) else 0
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
 
 
 async def _shown(visit: Visit, finding: Finding) -> Shown:
@@ -93,7 +108,7 @@ def _mend(finding: Finding) -> str | None:
     try:
         return Change(_narrower(finding.narrower), (AclBinding.from_words(finding.acl),)).to_json()
     except (KeyError, ValueError):
-        # A word of a later release.
+        # A later release may have written a word that this one does not know.
         return None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope
 
 from app import __version__
 from app.console.api import ApiRefusedError
+from app.console.made import made_by
 from app.console.sessions import COOKIE, LIFETIME_S, MAX_COOKIE_BYTES, Seal, Session
 from app.console.shown import FILTERS, query
 from app.console.visits import Visit, check_form, find_rights, visit_of
@@ -55,6 +56,8 @@ class Declared:
     endpoint: Endpoint
     is_public: bool
     """Whether nobody needs to have signed in."""
+    has_past: bool
+    """Whether it can be shown as of a token or a time (`at`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +66,15 @@ class Pages:
 
     declared: list[Declared] = field(default_factory=list)
 
-    def get(self, path: str = "", *, is_public: bool = False) -> Callable[[Endpoint], Endpoint]:
-        return self._declare("GET", path, is_public=is_public)
+    def get(self, path: str = "", *, is_public: bool = False, has_past: bool = False) -> Callable[[Endpoint], Endpoint]:
+        return self._declare("GET", path, is_public=is_public, has_past=has_past)
 
     def post(self, path: str, *, is_public: bool = False) -> Callable[[Endpoint], Endpoint]:
-        return self._declare("POST", path, is_public=is_public)
+        return self._declare("POST", path, is_public=is_public, has_past=False)
 
-    def _declare(self, method: str, path: str, *, is_public: bool) -> Callable[[Endpoint], Endpoint]:
+    def _declare(self, method: str, path: str, *, is_public: bool, has_past: bool) -> Callable[[Endpoint], Endpoint]:
         def declare(endpoint: Endpoint) -> Endpoint:
-            self.declared.append(Declared(method, f"{HOME}{path}", endpoint, is_public))
+            self.declared.append(Declared(method, f"{HOME}{path}", endpoint, is_public, has_past))
             return endpoint
 
         return declare
@@ -105,8 +108,10 @@ class PageRoute(Route):
             if visit.caller is None and not self._declared.is_public:
                 return to_sign_in(visit)
             scope["klamm.known"] = visit.caller is not None
+            visit.has_past = self._declared.has_past
             await find_rights(visit)
             try:
+                visit.made = await made_by(visit)
                 reply = await self._declared.endpoint(visit)
             except ApiRefusedError as refusal:
                 reply = await page(visit, "refused", refusal.status, title="Refused", why=refusal.detail)
@@ -149,11 +154,21 @@ def to_sign_in(visit: Visit) -> Response:
     return RedirectResponse(f"{HOME}/sign-in?next={quote(target)}", 303, headers)
 
 
-def to(target: str, token: str | None = None) -> Response:
-    """A redirect to another page of the console, which shows the state of the token or a later one."""
+def to(target: str, token: str | None = None, planned_on: str | None = None) -> Response:
+    """A redirect to another page of the console, which shows the state of the token or a later one.
+
+    If a change led to that state, `planned_on` is the state before it, and the page says what was made.
+    """
     if token is not None:
-        target += f"{'&' if '?' in target else '?'}at_least={quote(token)}"
+        target = _without(target, "made", "at_least")
+        target += f"{'&' if '?' in target else '?'}{query({'made': planned_on, 'at_least': token})}"
     return RedirectResponse(target, 303, {**GUARDS, "cache-control": "no-store"})
+
+
+def _without(address: str, *names: str) -> str:
+    path, _, asked = address.partition("?")
+    kept = query({name: value for name, value in parse_qsl(asked) if name not in names})
+    return f"{path}?{kept}" if kept else path
 
 
 def safe_target(text: str | None) -> str:
@@ -226,7 +241,7 @@ def here(visit: Visit) -> str:
 
 def frozen(visit: Visit, token: str | None) -> str:
     """The address of this page as of a state; None: as of now."""
-    kept = {name: value for name, value in visit.query.items() if name not in ("at", "at_least", "cursor")}
+    kept = {name: value for name, value in visit.query.items() if name not in ("at", "at_least", "made", "cursor")}
     address = query({**kept, "at": token})
     return f"{visit.scope['path']}?{address}" if address else str(visit.scope["path"])
 
@@ -249,7 +264,8 @@ _MEDIA_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charse
 @cache
 def assets() -> dict[str, Asset]:
     found = {}
-    for file in (files(__package__) / "static").iterdir():
+    # The report of the pipeline looks the same; that sheet is of neither room.
+    for file in (files("app") / "look.css", *(files(__package__) / "static").iterdir()):
         media_type = _MEDIA_TYPES.get(file.name.rpartition(".")[2])
         if media_type is not None:
             content = file.read_bytes()

@@ -3,8 +3,8 @@
 import re
 from itertools import pairwise
 
+from app.client.explanations import Asked
 from app.client.groups import groups_named
-from app.client.why import Asked
 from app.client.words import operation_named, principal_named, resource_named
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException
@@ -54,10 +54,15 @@ def _in_groups(who: str) -> tuple[str, tuple[str, ...]]:
         return who, ()
     if not who.endswith(")"):
         raise _open_bracket()
-    names = [name for each in who[begins.end() : -1].split(",") if (name := each.strip())]
-    if not names:
+    groups = groups_in(who[begins.end() : -1], "after `(groups`")
+    if not groups:
         raise UsageError("after `(groups`: name one group at least: User:bob (groups eng, pii)")
-    return who[: begins.start()].strip(), groups_named(names, "after `(groups`")
+    return who[: begins.start()].strip(), groups
+
+
+def groups_in(text: str, place: str) -> tuple[str, ...]:
+    """`eng, pii`; `place` is where it was written. Raises UsageError."""
+    return groups_named([name for each in text.split(",") if (name := each.strip())], place)
 
 
 def _open_bracket() -> UsageError:
@@ -79,9 +84,9 @@ def _parts(text: str) -> tuple[str, str, str]:
         if not closes:
             raise _open_bracket()
         words = list(_WORDS.finditer(text[: groups.start()] + rest))
-    if len(words) > 2 and not _is_operation(words[1][0]):  # noqa: PLR2004 - who, what, on what
+    if words[2:] and not _is_operation(words[1][0]):
         operation_named(words[1][0])
-    if len(words) > 2:  # noqa: PLR2004 - the same
+    if words[2:]:
         resource_named(words[2][0])
     if words and ":" not in words[0][0]:
         raise _untyped(words[0][0])

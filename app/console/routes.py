@@ -2,7 +2,8 @@
 
 from starlette.responses import Response
 
-from app.console import access, ask, changes, past, state, table
+from app.console import ask, changes, creation, past, state, table, timeline
+from app.console.access import access_pages
 from app.console.hygiene import hygiene_pages
 from app.console.pages import GUARDS, HOME, PageRoute, Pages, assets
 from app.console.sessions import Seal
@@ -19,11 +20,13 @@ def console_routes(key: bytes, pipeline_home: str | None = None) -> Routes:
     for pages in (
         _files,
         ask.pages,
-        access.pages,
+        access_pages(pipeline_home),
         table.pages,
         past.pages,
+        timeline.pages,
         hygiene_pages(pipeline_home),
         changes.pages,
+        creation.pages,
         state.pages,
         signing_pages(seal),
     ):

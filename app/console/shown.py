@@ -14,7 +14,7 @@ _MOST = 120
 _MOST_SAID = 4_000
 _LONG = 40
 """Longer names may be broken anywhere, so that they push nothing off the screen."""
-_MAX_LINK = 6_000
+MAX_ADDRESS = 6_000
 """Longer addresses don't fit the head of a request once a browser has written them."""
 _ROUNDING = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -26,11 +26,6 @@ def name(text: str, most: int = _MOST) -> Markup:
     if len(text) > most:
         shown += Markup(" <small>({:,} characters)</small>").format(len(text))
     return shown
-
-
-def spelled(text: str, most: int) -> str:
-    """The same where no markup may stand."""
-    return printable(text, most)
 
 
 def whole(text: str) -> Markup:
@@ -53,7 +48,7 @@ def principal_link(principal: str) -> Markup:
 
 def _linked(path: str, parameters: Mapping[str, str], shown: Markup) -> Markup:
     address = f"{path}?{urlencode(parameters)}"
-    return shown if len(address) > _MAX_LINK else Markup('<a href="{}">{}</a>').format(address, shown)
+    return shown if len(address) > MAX_ADDRESS else Markup('<a href="{}">{}</a>').format(address, shown)
 
 
 def pattern(acl: Mapping[str, str]) -> Markup:
@@ -119,11 +114,20 @@ def query(parameters: Mapping[str, object]) -> str:
     return urlencode({key: value for key, value in parameters.items() if value not in (None, "")})
 
 
+def address_of(path: str, parameters: Mapping[str, object]) -> str | None:
+    """None if it is too long for the head of a request."""
+    # Longer texts are not even spelled out, which takes 0.1 s a million characters.
+    if sum(len(str(value)) for value in parameters.values()) > MAX_ADDRESS:
+        return None
+    address = f"{path}?{query(parameters)}"
+    return address if len(address) <= MAX_ADDRESS else None
+
+
 FILTERS: Mapping[str, Callable[..., object]] = MappingProxyType(
     {
         "name": name,
         "whole": whole,
-        "spelled": spelled,
+        "spelled": printable,
         "type_word": type_word,
         "resource_link": resource_link,
         "principal_link": principal_link,

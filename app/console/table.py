@@ -1,4 +1,4 @@
-"""The ACLs: a window over however many there are, which follows changes; and forms for new ones."""
+"""The ACLs: a window over however many there are, which follows changes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,14 +7,10 @@ from urllib.parse import urlencode
 from app.client.http.replies import parse_acl
 from app.console.access import OPERATIONS, TYPES
 from app.console.api import ApiRefusedError
-from app.console.changes import check_may_change, show_plan
-from app.console.difference import Change, binding_of, ends_at
+from app.console.difference import Change
 from app.console.pages import HOME, Pages, here, page
-from app.console.presets import PRESETS, acls_of
 from app.console.shown import query
 from app.console.visits import Visit
-from app.core.kafka.bindings import KEEP, NewAcl
-from app.formats.command_errors import UsageError
 from app.rest.bodies.watch import MAX_BOOKMARK_MS
 from app.rest.http.edge import Reply
 from app.rest.routes import watch
@@ -22,13 +18,13 @@ from app.rest.routes import watch
 pages = Pages()
 
 _ROWS = 100
-_FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
+FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
 _PATTERNS = ("LITERAL", "PREFIXED", "MATCH")
 
 
-@pages.get("/acls")
+@pages.get("/acls", has_past=True)
 async def acls(visit: Visit) -> Reply:
-    asked = {name: value for name in _FIELDS if (value := visit.query.get(name, "").strip())}
+    asked = {name: value for name in FIELDS if (value := visit.query.get(name, "").strip())}
     shown: dict[str, Any] = {"asked": asked, "rows": None, "fault": None, "next": None, "count": None, "token": None}
     shown |= {"types": TYPES, "operations": OPERATIONS, "patterns": _PATTERNS, "back": here(visit)}
     status = 200
@@ -63,41 +59,3 @@ async def events(visit: Visit) -> Reply:
     headers = {b"accept": b"text/event-stream", **({} if last_id is None else {b"last-event-id": last_id})}
     scope = visit.api.scope_of("/v1/watch", urlencode(wanted).encode(), headers)
     return await route.answer(visit.services, scope, visit.receive)
-
-
-@pages.get("/create")
-async def create(visit: Visit) -> Reply:
-    check_may_change(visit)
-    fields = {name: value for name, value in visit.query.items() if name != "preset"}
-    return await _form(visit, visit.query.get("preset", ""), fields)
-
-
-@pages.post("/create")
-async def creation(visit: Visit) -> Reply:
-    """Makes ACLs of the form, and shows the plan."""
-    check_may_change(visit)
-    fields = {name: str(value) for name, value in visit.form.items()}
-    preset = PRESETS.get(fields.get("preset", ""))
-    try:
-        bindings = [binding_of(fields)] if preset is None else acls_of(preset, fields)
-        end = ends_at(fields.get("ends", "never"))
-        owner = fields.get("owner", "").strip() or KEEP
-        change = Change(tuple(NewAcl(each, end, owner) for each in bindings)).checked()
-    except UsageError as fault:
-        return await _form(visit, fields.get("preset", ""), fields, str(fault))
-    return await show_plan(visit, change)
-
-
-async def _form(visit: Visit, name: str, fields: Mapping[str, str], fault: str | None = None) -> Reply:
-    return await page(
-        visit,
-        "create",
-        200 if fault is None else 400,
-        presets=PRESETS,
-        preset=PRESETS.get(name),
-        preset_name=name if name in PRESETS else "",
-        fields=fields,
-        fault=fault,
-        types=TYPES,
-        operations=OPERATIONS,
-    )

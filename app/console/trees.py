@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from app.core.kafka.codes import WILDCARD
@@ -10,7 +11,7 @@ from app.core.kafka.codes import WILDCARD
 _MAX_DEPTH = 8
 """Deeper ones stand no further to the right."""
 _MAX_PARTS = 6
-_PART = re.compile(r"[^._/:-]*[._/:-]")
+_SEPARATOR = re.compile(r"[._/:-]")
 
 Json = Mapping[str, Any]
 
@@ -59,10 +60,8 @@ def _grown(rows: Sequence[Json]) -> Node:
 
 
 def _beginnings(name: str) -> Iterable[str]:
-    for number, part in enumerate(_PART.finditer(name)):
-        if number == _MAX_PARTS or part.end() == len(name):
-            return
-        yield name[: part.end()]
+    ends = (separator.end() for separator in islice(_SEPARATOR.finditer(name), _MAX_PARTS))
+    return (name[:end] for end in ends if end < len(name))
 
 
 def _lines(root: Node) -> Sequence[Node]:

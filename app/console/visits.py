@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import MultiDict, QueryParams
@@ -26,6 +27,21 @@ _FORM = "application/x-www-form-urlencoded"
 _SCHEME = b"bearer "
 _LOCAL_NAMES = ("localhost", "")
 
+Json = dict[str, Any]
+
+
+class Made(NamedTuple):
+    """A change that was made. `changes` are the newest first; None: what changed can't be told now."""
+
+    token: str
+    changes: Sequence[Json] | None = None
+    more: int = 0
+    """How many are not listed."""
+    undo: str | None = None
+    """The plan that takes all of them back, as a form carries it."""
+    history: str = ""
+    """The query of the history that lists all of them."""
+
 
 @dataclass(kw_only=True)
 class Visit:
@@ -44,8 +60,14 @@ class Visit:
     form: MultiDict = field(default_factory=MultiDict)
     operations: frozenset[str] = frozenset()
     """What the principal may do on the cluster."""
+    as_of: str | None = None
+    """The token of the state in which it may."""
     trouble: str | None = None
     """Why not even that is known."""
+    has_past: bool = False
+    """Whether this page can be shown as of then."""
+    made: Made | None = None
+    """The change that has led here."""
 
     @property
     def principal(self) -> str | None:
@@ -68,7 +90,7 @@ class Visit:
     @cached_property
     def at(self) -> str | None:
         """The token or the time as of which the page is asked for; None: now."""
-        return self.query.get("at", "").strip() or None
+        return (self.has_past and self.query.get("at", "").strip()) or None
 
     def then(self, body: Mapping[str, object]) -> Mapping[str, object]:
         """The body of a question, as of that time."""
@@ -81,6 +103,11 @@ class Visit:
     @cached_property
     def query(self) -> QueryParams:
         return QueryParams(self.scope["query_string"])
+
+    @property
+    def said(self) -> Mapping[str, str]:
+        """The fields that were sent with a form, or in the address."""
+        return self.form if self.scope["method"] == "POST" else self.query
 
     @property
     def is_secure(self) -> bool:
@@ -172,7 +199,7 @@ async def find_rights(visit: Visit) -> None:
             "/v1/authorized-operations",
             {"resources": [{"resource_type": "CLUSTER", "resource_name": CLUSTER_NAME}]},
         )
-        visit.operations = frozenset(reply["results"][0]["operations"])
+        visit.operations, visit.as_of = frozenset(reply["results"][0]["operations"]), reply["token"]
     except ApiRefusedError as refusal:
         visit.trouble = refusal.detail
 
@@ -201,6 +228,6 @@ def check_form(visit: Visit, seal: Seal, body: bytes) -> None:
     visit.form = MultiDict(fields)
     if not seal.is_form_token(visit.form.get("form_token", ""), visit.session):
         raise InvalidRequestException(
-            "this form is of a session that is over (8 hours have passed, or the service was restarted); nothing was "
-            "done. Go back, reload the page, and send it again"
+            "this form is of a session that is over (signed out, after 8 hours, or by a restart of the service); "
+            "nothing was done. Go back, reload the page, and send it again"
         )

@@ -5,8 +5,6 @@ on the resource allow.everyone.if.no.acl.found speaks; everything else is denied
 """
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
-from enum import Enum
 from typing import Protocol, TypeVar
 
 from app.core.image import AuthorizerImage
@@ -19,45 +17,7 @@ from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, Patt
 from app.core.kafka.errors import AuthorizerNotReadyException, InvalidRequestException
 from app.core.kafka.hosts import ClientAddress
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, supported_operations, to_bit_field
-
-
-class AuthorizationResult(Enum):
-    """The answer to the caller (KIP-504)."""
-
-    ALLOWED = "ALLOWED"
-    DENIED = "DENIED"
-
-
-class Rule(Enum):
-    """Which of Kafka's rules decided, in the words of its audit log."""
-
-    SUPER_USER = "SuperUser"
-    MATCHING_ACL = "MatchingAcl"
-    DEFAULT_ALLOW = "DefaultAllow"
-    DEFAULT_DENY = "DefaultDeny"
-
-
-class Verdict(Enum):
-    """A result with the rule that gave it. Members are shared: a decision allocates nothing."""
-
-    SUPER_USER = (AuthorizationResult.ALLOWED, Rule.SUPER_USER)
-    DENIED_BY_ACL = (AuthorizationResult.DENIED, Rule.MATCHING_ACL)
-    ALLOWED_BY_ACL = (AuthorizationResult.ALLOWED, Rule.MATCHING_ACL)
-    DEFAULT_ALLOW = (AuthorizationResult.ALLOWED, Rule.DEFAULT_ALLOW)
-    DEFAULT_DENY = (AuthorizationResult.DENIED, Rule.DEFAULT_DENY)
-
-    allowed: bool
-    result: AuthorizationResult
-    rule: Rule
-    rule_word: str
-    """The rule's audit word, kept here because an enum's `value` costs a call each time."""
-
-    def __init__(self, result: AuthorizationResult, rule: Rule) -> None:
-        self.result = result
-        self.rule = rule
-        self.rule_word = rule.value
-        self.allowed = result is AuthorizationResult.ALLOWED
-
+from app.core.verdicts import Decision, Verdict
 
 T = TypeVar("T")
 # A member looked up on its class costs three times a global's look-up, on the path where that shows.
@@ -68,24 +28,6 @@ _DEFAULT_ALLOW = Verdict.DEFAULT_ALLOW
 _DEFAULT_DENY = Verdict.DEFAULT_DENY
 _LITERAL, _PREFIXED = int(PatternType.LITERAL), int(PatternType.PREFIXED)
 _ALLOW, _DENY = int(AclPermissionType.ALLOW), int(AclPermissionType.DENY)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A verdict, the ACL that gave it (None unless the rule is MatchingAcl) and the offset it stands on.
-
-    Of several ACLs that decide alike the one on the most specific pattern is named (the literal name, then the
-    longest prefix, then `*`), of these the caller's own before its groups' before `User:*`'s, of these the first in
-    list order.
-    """
-
-    verdict: Verdict
-    acl: StandardAcl | None
-    offset: int
-
-    def __str__(self) -> str:
-        rule = self.verdict.rule_word
-        return rule if self.acl is None else f"{rule}(acl={self.acl})"
 
 
 class _Types(Protocol):

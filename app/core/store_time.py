@@ -29,6 +29,12 @@ class StoreTime:
         """The answer to a question that was asked when `clock` was `asked_at`."""
         self._seconds, self._at = store_time.timestamp(), asked_at
 
+    def answered(self, store_time: datetime, asked_at: float, answered_at: float) -> None:
+        """As `looked`; an answer that was long on its way is left out where the count before it is closer."""
+        known, seconds = self.at_most(answered_at), store_time.timestamp()
+        if seconds > known or seconds + (answered_at - asked_at) * _RATE < known:
+            self.looked(store_time, asked_at)
+
     def heard(self, store_time: datetime, heard_at: float) -> None:
         """What a stream said, whenever that was: it can only be later by now, so it never takes the time back."""
         if store_time.timestamp() > self.at_most(heard_at):

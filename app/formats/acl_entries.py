@@ -31,6 +31,9 @@ class FormatLimitError(Exception):
         self.binding = binding
 
 
+_known: dict[tuple[str, str, str, str], tuple[ResourceType, PatternType, AclOperation, AclPermissionType]] = {}
+"""Four words that have come, and all are Kafka's: no more than there are of these. Files of millions repeat them."""
+
 _Word = TypeVar("_Word", ResourceType, PatternType, AclOperation, AclPermissionType)
 
 
@@ -48,15 +51,18 @@ def acl_of(  # noqa: PLR0913 - an ACL has seven fields and two terms
 ) -> NewAcl | list[str]:
     """The ACL, or why createAcls would refuse it (`core.kafka.validation`); an end may have passed."""
     problems: list[str] = []
-    binding = AclBinding(
-        _word(ResourceType, "resource_type", resource_type, problems),
-        resource_name,
-        _word(PatternType, "pattern_type", pattern_type, problems),
-        principal,
-        host,
-        _word(AclOperation, "operation", operation, problems),
-        _word(AclPermissionType, "permission_type", permission_type, problems),
-    )
+    words = resource_type, pattern_type, operation, permission_type
+    codes = _known.get(words)
+    if codes is None:
+        codes = (
+            _word(ResourceType, "resource_type", resource_type, problems),
+            _word(PatternType, "pattern_type", pattern_type, problems),
+            _word(AclOperation, "operation", operation, problems),
+            _word(AclPermissionType, "permission_type", permission_type, problems),
+        )
+        if not problems:
+            _known[words] = codes
+    binding = AclBinding(codes[0], resource_name, codes[1], principal, host, codes[2], codes[3])
     try:
         ends = moment_of(expires_at) if isinstance(expires_at, str) else expires_at
     except ValueError as fault:
@@ -64,13 +70,15 @@ def acl_of(  # noqa: PLR0913 - an ACL has seven fields and two terms
     if problems:
         return problems
     acl = NewAcl(binding, ends, owner)
-    refusal = validate_new_acl(binding) or validate_terms(acl)
+    refusal = validate_new_acl(binding)
+    if refusal is None and acl.says_terms:
+        refusal = validate_terms(acl)
     return acl if refusal is None else [refusal.message]
 
 
 def acl_from(fields: Mapping[str, str], **called: str) -> NewAcl | list[str]:
     """The same for a file with other names for some of the seven fields: `permission_type="permission"`."""
-    return acl_of(**{name: fields[called.get(name, name)] for name in AclBinding.__dataclass_fields__})
+    return acl_of(**{name: fields[called.get(name, name)] for name in AclBinding._fields})
 
 
 def moment_of(text: str) -> datetime:

@@ -12,13 +12,16 @@ from typing import IO, TextIO
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from app.core.kafka.bindings import KEEP, AclBinding, AclTerms, NewAcl, rfc3339
+from app.core.kafka.bindings import KEEP, AclBinding, AclTerms, NewAcl
+from app.core.kafka.codes import WILDCARD
+from app.formats.acl_bodies import terms_of
 from app.formats.acl_entries import MAX_SHOWN, Entry, acl_of
 from app.formats.json_walk import JsonWalk, Pairs, load_pairs, not_json, read_walked
 from app.formats.lines import raw_lines
 from app.formats.quoting import json_quoted
 
 _REQUIRED = ("resource_type", "resource_name", "principal", "operation", "permission_type")
+_REQUIRED_QUOTES = 4 * len(_REQUIRED)
 _FIELDS = (*_REQUIRED, "pattern_type", "host", *AclTerms._fields)
 _BODY_FIELDS = ("context", "bindings", "timeout_ms", "if_unchanged_since", "comment", "at_least")
 _BODY_BEGINS = re.compile(rb'\s*\{\s*"(?:%b)"' % "|".join(_BODY_FIELDS).encode())
@@ -97,16 +100,6 @@ def binding_json(binding: AclBinding, *, permission: str = "permission_type", pa
     )
 
 
-def terms_of(acl: NewAcl) -> dict[str, str | None]:
-    """Those that are said, as JSON has them."""
-    terms: dict[str, str | None] = {}
-    if acl.expires_at is not KEEP:
-        terms["expires_at"] = None if acl.expires_at is None else rfc3339(acl.expires_at)
-    if acl.owner is not KEEP:
-        terms["owner"] = acl.owner
-    return terms
-
-
 def _acl_json(acl: NewAcl) -> str:
     terms = "".join(f', "{name}": {_nullable(text)}' for name, text in terms_of(acl).items())
     return f"{binding_json(acl.binding)[:-1]}{terms}}}"
@@ -122,18 +115,26 @@ def parse_acl(text: bytes) -> NewAcl | list[str]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
         return _problems(text) or [str(fault)]
     pattern_type, host, ends, owner = fields.pattern_type, fields.host, fields.expires_at, fields.owner
-    may_be_left_out = [each for each in (pattern_type, host, ends, owner) if each is not UNSET]
-    quotes = 4 * (len(_REQUIRED) + len(may_be_left_out)) - 2 * may_be_left_out.count(None)
     # msgspec keeps the last of equal keys in silence. But each key that came has two quotes and its text two more, so
     # there are more of them than the kept ones have; or there are escaped ones, which are worth a closer look.
-    if text.count(b'"') != quotes and (problems := _problems(text)):
+    left = text.count(b'"') - _REQUIRED_QUOTES
+    if pattern_type is not UNSET:
+        left -= 4
+    if host is not UNSET:
+        left -= 4
+    if ends is not UNSET:
+        left -= 2 if ends is None else 4
+    if owner is not UNSET:
+        left -= 2 if owner is None else 4
+    if left and (problems := _problems(text)):
         return problems
     return acl_of(
         resource_type=fields.resource_type,
         resource_name=fields.resource_name,
         pattern_type="LITERAL" if pattern_type is UNSET else pattern_type,
         principal=fields.principal,
-        host="*" if host is UNSET else host,
+        # Nearly all of millions say `*`, which is then one text for all of them.
+        host=WILDCARD if host is UNSET or host == WILDCARD else host,
         operation=fields.operation,
         permission_type=fields.permission_type,
         expires_at=KEEP if ends is UNSET else ends,

@@ -19,7 +19,7 @@ _WORDS: dict[str, Any] = {
 }
 _Filter = msgspec.defstruct(
     "_Filter",
-    [(name, str | None, None) for name in AclBinding.__dataclass_fields__],
+    [(name, str | None, None) for name in AclBinding._fields],
     forbid_unknown_fields=True,
 )
 

@@ -6,19 +6,8 @@ from uuid import UUID
 from app.core.kafka.errors import InvalidRequestException
 from app.core.proof import FeedDamagedError, FeedProof
 from app.core.token import Token
-from app.formats.feed_events import (
-    Acls,
-    Bookmark,
-    Configs,
-    End,
-    Event,
-    NoEventError,
-    Snapshot,
-    Synced,
-    Transaction,
-    acl_in,
-    records_in,
-)
+from app.formats.feed_events import Acls, Bookmark, Configs, End, Event, NoEventError, Snapshot, Synced, Transaction
+from app.formats.feed_values import acl_in, records_in
 
 
 class EventCheck:

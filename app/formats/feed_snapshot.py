@@ -8,19 +8,8 @@ from app.core.digest import MODULUS, acl_digest, config_digest
 from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.core.kafka.validation import validate_new_acl, validate_terms
 from app.formats.acl_entries import Entry
-from app.formats.feed_events import (
-    Acls,
-    Bookmark,
-    Configs,
-    End,
-    Event,
-    NoEventError,
-    Snapshot,
-    Synced,
-    acl_in,
-    digest_text,
-    events_in,
-)
+from app.formats.feed_events import Acls, Bookmark, Configs, End, Event, NoEventError, Snapshot, Synced, events_in
+from app.formats.feed_values import acl_in, digest_text
 
 _BEGINS = re.compile(rb'\s*\{\s*"type"\s*:\s*"snapshot"')
 

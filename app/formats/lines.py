@@ -1,6 +1,8 @@
-"""Lines of text, one at a time: only one line of a file is held in memory."""
+"""Lines of text, one at a time: only one line of a file is held in memory; and lines that are written whole."""
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import IO
 
 MAX_LINE_BYTES = 1024 * 1024
@@ -30,3 +32,15 @@ def text_lines(stream: IO[bytes], *, way_out: str) -> Iterator[tuple[int, str | 
             yield number, line.decode()
         except UnicodeDecodeError:
             yield number, ["not UTF-8; encode it as UTF-8"]
+
+
+def append_whole(descriptor: int, lines: bytes, size: int) -> None:
+    """Appends all of the lines to a file of this size or, as far as the disk lets it, nothing. Raises OSError."""
+    rest = memoryview(lines)
+    try:
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(descriptor, size)
+        raise

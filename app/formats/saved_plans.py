@@ -101,7 +101,7 @@ def _plan(file: _File) -> SavedPlan:
 
 def _acl(acl: _Acl, terms: _Terms | None = None) -> NewAcl:
     said = terms or acl
-    words = {name: getattr(acl, name) for name in AclBinding.__dataclass_fields__}
+    words = {name: getattr(acl, name) for name in AclBinding._fields}
     found = acl_of(**words, expires_at=said.expires_at, owner=said.owner)
     if not isinstance(found, NewAcl):
         raise ValueError  # noqa: TRY004 - it is of a wrong value

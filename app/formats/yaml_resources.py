@@ -1,7 +1,6 @@
 """Resources in YAML (kind, apiVersion, metadata, spec), as Kubernetes and Jikkou have them, and their fields."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import IO
 
 from app.core.kafka.bindings import AclBinding
@@ -51,7 +50,7 @@ def by_rule(bindings: Sequence[AclBinding]) -> list[list[AclBinding]]:
     """The bindings in groups that differ by operation only, each group in the place of its first."""
     rules: dict[AclBinding, list[AclBinding]] = {}
     for each in bindings:
-        rules.setdefault(replace(each, operation=AclOperation.ANY), []).append(each)
+        rules.setdefault(each._replace(operation=AclOperation.ANY), []).append(each)
     return list(rules.values())
 
 

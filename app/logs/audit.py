@@ -13,9 +13,9 @@ from functools import lru_cache
 
 import msgspec
 
-from app.core.authorize import Verdict
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import AclOperation, ResourceType
+from app.core.verdicts import Verdict
 from app.logs.json_text import LogFormat, groups_bytes, groups_content, json_content, written_bytes
 from app.logs.lines import REPEATED_BYTES, LineLog, json_stamp
 from app.metrics.declared import Metrics
@@ -228,7 +228,7 @@ def _short(principal: str) -> str:
 def _shortened(acl: StandardAcl | None, principal: str, short: str) -> StandardAcl | None:
     if acl is None or acl.binding.principal != principal:
         return acl
-    return replace(acl, binding=replace(acl.binding, principal=short))
+    return replace(acl, binding=acl.binding._replace(principal=short))
 
 
 def _printable(text: str) -> str:

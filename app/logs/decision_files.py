@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.formats.command_errors import UsageError
+from app.formats.lines import append_whole
 from app.logs.lines import OncePerMinute
 from app.metrics.declared import Metrics
 
@@ -48,14 +49,7 @@ class _OpenFile:
         return _is_at(self.path, self._descriptor)
 
     def append(self, lines: bytes) -> None:
-        rest = memoryview(lines)
-        try:
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(self._descriptor, self.size)
-            raise
+        append_whole(self._descriptor, lines, self.size)
         self.size += len(lines)
 
     def finish(self) -> None:

@@ -13,8 +13,8 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from app.core.authorize import Verdict
 from app.core.image import AuthorizerImage
+from app.core.verdicts import Verdict
 from app.logs.decision_files import DecisionFiles
 from app.logs.json_text import groups_bytes, groups_content, json_content, written_bytes
 from app.logs.lines import MAX_LINES, REPEATED_BYTES, LineLog, json_stamp

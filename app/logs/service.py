@@ -3,12 +3,15 @@
 Every field, message and traceback goes through `app.logs.redaction`.
 """
 
+import fcntl
 import json
 import logging
 import math
 import os
 import select
+import stat
 import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator
@@ -26,9 +29,14 @@ LIBRARY_MESSAGE = "library_message"
 
 _LOG = logging.getLogger(__name__)
 WRITING = threading.Lock()
-"""Who holds it writes lines to standard output, which may be one pipe with standard error."""
+"""Held by whoever writes lines to standard output, which may be the same pipe as standard error."""
 _LOCK_TIMEOUT_S = 5.0
-_PATIENCE_MS = 10
+_PATIENCE_S = 0.01
+"""How long the event loop waits for a log's reader."""
+_LEAST_ROOM = 4_096
+"""Bytes that a pipe has room for once poll says that it can be written to."""
+_SHOWN = 1_000
+"""Characters that are shown of a line that is longer than a pipe has room for."""
 _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR}
 # Their lines about starting and stopping repeat ours.
 _TALKATIVE = ("uvicorn", "httpx", "httpcore", "alembic", "urllib3")
@@ -75,8 +83,13 @@ class LineHandler(logging.StreamHandler[IO[str]]):
     """Writes each line in one system call where it can: siblings write to the same pipe.
 
     Lines are written by the caller's thread, not later by another: the last ones before a crash are those that count.
-    If nobody reads the log, the main thread, which the event loop has, leaves out lines that find no room.
+    If nobody reads the log, the main thread, which the event loop has, leaves out lines that find no room; how many,
+    the next line that finds some says.
     """
+
+    def __init__(self, stream: IO[str]) -> None:
+        super().__init__(stream)
+        self._left_out = 0
 
     def handle(self, record: logging.LogRecord) -> bool:
         # Without the handler's lock: who has it may wait for a reader.
@@ -97,12 +110,12 @@ class LineHandler(logging.StreamHandler[IO[str]]):
         if fault is not None and issubclass(fault, OSError):
             return
         extra = {"from_logger": record.name, "line": record.lineno, "fault": "" if fault is None else fault.__name__}
-        instead = logging.makeLogRecord(
-            {"name": __name__, "levelno": logging.ERROR, "levelname": "ERROR", "msg": "log_line_not_made", **extra}
-        )
-        instead.lineno = record.lineno
         with suppress(Exception):
-            self._write(f"{self.format(instead)}\n")
+            self._write(self._own_line("log_line_not_made", **extra))
+
+    def _own_line(self, event: str, **fields: object) -> str:
+        level = {"levelno": logging.ERROR, "levelname": "ERROR"}
+        return f"{self.format(logging.makeLogRecord({'name': __name__, 'msg': event, **level, **fields}))}\n"
 
     def _write(self, line: str) -> None:
         # The rest of a long line that this one gets into could pass for a line of its own. The event loop never waits.
@@ -122,18 +135,56 @@ class LineHandler(logging.StreamHandler[IO[str]]):
             self.stream.write(line)
             self.stream.flush()
             return
-        if not (waits or _has_room(descriptor)):
+        size = len(_encoded(line))
+        if not waits and size > _LEAST_ROOM and size > _most_room_of(descriptor):
+            # It would never find room; that it came, and how it begins, does.
+            line = self._own_line("log_line_too_long", bytes=size, begins=line[:_SHOWN])
+        left_out = self._left_out
+        if left_out:
+            line = self._own_line("log_lines_left_out", lines=left_out) + line
+        rest = memoryview(_encoded(line))
+        # A reader that does not read is waited for once, not for each line.
+        patience_s = 0 if left_out else _PATIENCE_S
+        if not (waits or _has_room(descriptor, len(rest), patience_s)):
+            self._left_out += 1
             return
-        rest = memoryview(line.encode("utf-8", "backslashreplace"))
+        # Not 0: the event loop may have left out more since, for it does not wait for the lock.
+        self._left_out -= left_out
         while rest:
             rest = rest[os.write(descriptor, rest) :]
 
 
-def _has_room(descriptor: int) -> bool:
-    """For 4,096 bytes at least, if it is a pipe; a file always has."""
+def _encoded(line: str) -> bytes:
+    return line.encode("utf-8", "backslashreplace")
+
+
+def _has_room(descriptor: int, size: int, patience_s: float) -> bool:
+    """Whether a write of `size` bytes does not wait, if this is a pipe; a file always has room."""
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
-    return bool(poll.poll(_PATIENCE_MS))
+    until = time.monotonic() + patience_s
+    while not (poll.poll(0) and (size <= _LEAST_ROOM or size <= _room_of(descriptor))):
+        if time.monotonic() >= until:
+            return False
+        time.sleep(_PATIENCE_S / 10)
+    return True
+
+
+def _room_of(descriptor: int) -> float:
+    """How many bytes have room at least; infinite for a file."""
+    most = _most_room_of(descriptor)
+    if most == math.inf:
+        return most
+    waiting = int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
+    # The kernel adds a line to a page only if all of it fits, so half of each page may be empty.
+    return most - 2 * waiting
+
+
+def _most_room_of(descriptor: int) -> float:
+    """As `_room_of`, once all is read."""
+    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        return math.inf
+    return fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ) - _LEAST_ROOM
 
 
 class JsonFormatter(logging.Formatter):

@@ -15,7 +15,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from app.core.authorize import Verdict
+from app.core.verdicts import Verdict
 
 OPERATIONS = (
     "authorize",

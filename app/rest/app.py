@@ -14,6 +14,7 @@ from app import __version__
 from app.core.kafka.errors import ApiException, InvalidRequestException
 from app.logs.audit import AuditLog
 from app.logs.decision_log import DecisionLog
+from app.logs.service import REQUEST_MARK
 from app.logs.tracing import TracedRequests, Tracing
 from app.metrics.declared import Metrics
 from app.metrics.page import MetricsPage
@@ -22,10 +23,10 @@ from app.rest.callers.authentication import Callers
 from app.rest.deciding import Decider
 from app.rest.errors import not_found, response_to
 from app.rest.http.admission import Admission
-from app.rest.http.correlation import MarkedRequests
-from app.rest.http.edge import SERVICES, Route, Routes
+from app.rest.http.correlation import mark_of_headers, with_mark
+from app.rest.http.edge import Route, Routes
 from app.rest.http.protocol import Answer, nothing_at_once
-from app.rest.http.services import Services
+from app.rest.http.services import SERVICES, Services
 from app.rest.http.target import asks_opa
 from app.rest.pages.routes import pages_routes
 from app.rest.routes import access, acls, decisions, explain, health, history, opa, service, watch
@@ -58,13 +59,21 @@ class RestApp:
         self.worker_probe = health.worker_probe(services)
         self._services = services
         self._router = APIRouter(routes=[*ROUTES, *pages], redirect_slashes=False, default=self._not_found)
-        self._marked = MarkedRequests(self._routed if traced is None else traced(self._routed))
+        self._application = self._routed if traced is None else traced(self._routed)
 
     async def close(self) -> None:
         await self._services.past.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._marked(scope, receive, send)
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        mark = mark_of_headers(scope["headers"])
+        before = REQUEST_MARK.set(mark)
+        try:
+            await self._application(scope, receive, with_mark(send, mark))
+        finally:
+            REQUEST_MARK.reset(before)
 
     async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
         # INVARIANT: a `$` in a router's expression lets a line's end pass, so none comes there.

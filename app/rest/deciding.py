@@ -10,10 +10,11 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from app.core.authorize import Authorization, Verdict
+from app.core.authorize import Authorization
 from app.core.context import RequestContext
 from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import StandardAcl
+from app.core.verdicts import Verdict
 from app.logs.audit import DEBUG, INFO, LEVELS, AuditEntry, AuditLog, AuditSource, level_of
 from app.logs.decision_log import Asker, DecisionLog, Position
 from app.logs.decision_log import Decided as DecisionBatch
@@ -64,13 +65,14 @@ class Decider:
         self, authorizer: Authorizer, metrics: Metrics, audit: AuditLog, decision_log: DecisionLog | None = None
     ) -> None:
         self._authorizer = authorizer
+        self._rights = authorizer.rights
         self._metrics = metrics
         self._audit = audit
         self._decision_log = decision_log
         self._frame = _Frame(authorizer.image)
 
     def decide(self, request: AuthorizeRequest, context: RequestContext) -> Decided:
-        """Raises what `Authorizer.authorization` does, and InvalidFieldsException."""
+        """Raises what `Rights.authorization` does, and InvalidFieldsException."""
         authorization = self._authorization(context)
         verdicts = _decide(authorization, request.actions, request)
         return Decided(request, authorization, verdicts, [_ALLOWED if each.allowed else _DENIED for each in verdicts])
@@ -111,7 +113,7 @@ class Decider:
         return Decided(request, authorization, verdicts, results, rows)
 
     def _authorization(self, context: RequestContext) -> Authorization:
-        authorization = self._authorizer.authorization(context)
+        authorization = self._rights.authorization(context)
         if self._frame.image is not self._authorizer.image:
             self._frame = _Frame(self._authorizer.image)
         return authorization

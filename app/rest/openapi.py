@@ -8,8 +8,8 @@ import msgspec
 from fastapi.openapi.utils import get_openapi
 
 from app import __version__
-from app.core.authorize import AuthorizationResult
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.verdicts import AuthorizationResult
 from app.rest.app import ROUTES
 from app.rest.errors import Problem
 from app.rest.http.edge import Route

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
+from app.core.collection import collection_paused
 from app.core.image import AuthorizerImage, StagedTransaction
 from app.core.kafka.errors import PoisonedRecordException
 from app.core.records import Record
-from app.runtime.collection import collection_paused
 from app.runtime.pace import run_through
 
 AT_ONCE = 64  # so many records take about a millisecond; more are prepared beside the image first

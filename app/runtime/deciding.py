@@ -5,9 +5,10 @@ from math import inf
 from time import perf_counter
 from typing import TypeVar
 
-from app.core.authorize import Authorization, Verdict
+from app.core.authorize import Authorization
 from app.core.kafka.errors import OffsetNotAvailableException
 from app.core.token import Token
+from app.core.verdicts import Verdict
 from app.runtime.pace import Pace
 from app.runtime.ports import Images
 

@@ -62,7 +62,7 @@ class Expiry:
             await stop(task)
 
     async def _keep_removing(self) -> None:
-        holds_ended = self._loader.holds_ended
+        holds_ended = self._loader.polls.holds_ended
         while True:
             await holds_ended.wait()
             # All replicas find it at the same time: the first one removes it, and the others see that it is gone.

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from functools import partial
 
 from app.core.backoff import Backoff
-from app.core.continuity import FeedPosition, KnownHistory
 from app.core.image import AuthorizerImage
 from app.core.index.tree import AclIndex
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
-from app.core.records import FeedPoll, Record
+from app.core.records import Record
 from app.metrics.declared import Metrics
 from app.runtime.applying import ImageLostException, apply_in_steps
-from app.runtime.continuity import lost_history, mismatch_of, position_of, transactions_of
+from app.runtime.continuity import position_of, transactions_of
 from app.runtime.deadlines import bounded, stop
 from app.runtime.options import RuntimeOptions
 from app.runtime.pace import run_through
+from app.runtime.polls import FeedMismatchException, Polls
 from app.runtime.ports import ChangeFeed
 from app.runtime.present import PresentImage
 from app.runtime.purgatory import Purgatory
@@ -34,11 +34,7 @@ from app.runtime.watch.watchers import Watchers
 _logger = logging.getLogger(__name__)
 _TIMEOUTS_BEFORE_RELOAD = 3
 _ASKED = 1_000
-_LOST = "the store has lost what this process has seen of it"
 _UNEXPECTED = "unexpected fault, see the log"
-
-
-class _FeedMismatchException(Exception): ...
 
 
 class Loader:
@@ -54,9 +50,7 @@ class Loader:
         options: RuntimeOptions,
     ) -> None:
         self.present = PresentImage(AuthorizerImage.empty(startup), watchers.store_time, options.clock)
-        self.known = KnownHistory()
-        self.holds_ended = asyncio.Event()
-        """Set if the store had ACLs that have ended at the last look."""
+        self.polls = Polls(feed, self.present, metrics, options)
         self._feed = feed
         self._startup = startup
         self.watchers = watchers
@@ -71,9 +65,8 @@ class Loader:
         self._reload: str | None = "the first load"  # why a fresh snapshot is needed; None while following
         self._reload_at = 0.0
         self._loading = False  # whether the step under way is a load
-        self._lost: FeedPosition | None = None  # why the store's epoch has to be renounced
         self._timeouts = 0
-        self._asked: deque[tuple[float, int]] = deque(maxlen=_ASKED)  # when polls began, and who had asked by then
+        self._askers: deque[tuple[float, int]] = deque(maxlen=_ASKED)  # when polls began, and who had asked by then
         self._trouble: str | None = None
         self._task: asyncio.Task[None] | None = None
         self._freeing: set[asyncio.Task[None]] = set()
@@ -104,7 +97,7 @@ class Loader:
         while True:
             try:
                 more = await self._step()
-            except (StoreUnavailableException, PoisonedRecordException, TimeoutError, _FeedMismatchException) as fault:
+            except (StoreUnavailableException, PoisonedRecordException, TimeoutError, FeedMismatchException) as fault:
                 await asyncio.sleep(self._fault(fault, str(fault) or "no answer in time"))
             except Exception as fault:
                 if self._trouble != _UNEXPECTED:
@@ -126,11 +119,12 @@ class Loader:
             return True
         try:
             return await self._follow()
-        except _FeedMismatchException as mismatch:
+        except FeedMismatchException as mismatch:
             self._metrics.feed_mismatches += 1
-            if self._lost is not None:
-                self._purgatory.distrust(self._lost.epoch)
-                await self._renounce()
+            lost = self.polls.lost
+            if lost is not None:
+                self._purgatory.distrust(lost.epoch)
+                await self.polls.renounce()
             if self._reload is not None:
                 raise  # a snapshot is due already, after a rest
             self._want_reload(str(mismatch))
@@ -138,10 +132,10 @@ class Loader:
             return True
 
     async def _follow(self) -> bool:
-        self._asked.append((self._options.clock(), self._purgatory.askers()))
-        poll, true_at = await self._poll(self.image)
+        self._askers.append((self._options.clock(), self._purgatory.askers()))
+        poll, true_at = await self.polls.next(self.image)
         self._purgatory.confirmed(self.image, self._askers_before(true_at))
-        await self._renounce()
+        await self.polls.renounce()
         for transaction in transactions_of(poll.records):
             await self._apply(transaction)
             # Requests get their turn between two transactions, never within one.
@@ -157,54 +151,10 @@ class Loader:
 
     def _askers_before(self, at: float) -> int:
         """Who had asked when a poll's head was known to be the store's: only they can be told that it is."""
-        while len(self._asked) > 1 and self._asked[1][0] <= at:
-            self._asked.popleft()
-        asked_at, askers = self._asked[0]
+        while len(self._askers) > 1 and self._askers[1][0] <= at:
+            self._askers.popleft()
+        asked_at, askers = self._askers[0]
         return askers if asked_at <= at else -1
-
-    async def _poll(self, image: AuthorizerImage) -> tuple[FeedPoll, float]:
-        """What a feed that continues the image brings, and the time as of which its head was the store's."""
-        self._metrics.feed_polls += 1
-        known, options = self._still_known(), self._options
-        asked_at = options.clock()
-        try:
-            poll = await bounded(self._feed.poll(image.offset, options.poll_records), options.poll_timeout_s)
-        except PoisonedRecordException as poison:
-            good = poison.offset - image.offset - 1
-            if good <= 0:
-                raise
-            # Whole transactions up to the poisoned record can still be applied.
-            poll = await bounded(self._feed.poll(image.offset, good), options.poll_timeout_s)
-        (self.holds_ended.set if poll.holds_ended else self.holds_ended.clear)()
-        if poll.store_time is not None:
-            self.present.looked(poll.store_time, asked_at)
-        self._metrics.feed_high_watermark = poll.head.last_offset
-        lost, mismatch = lost_history(known, self._still_known(), image, poll), mismatch_of(image, poll)
-        if lost is not None:
-            self._lost = lost
-            self.known.lose()
-        if mismatch is not None or lost is not None:
-            raise _FeedMismatchException(mismatch or _LOST)
-        if not poll.records and image.offset < poll.head.last_offset:
-            raise PoisonedRecordException(image.offset + 1, "the record is missing")
-        if any(len(each) > options.max_step_records for each in transactions_of(poll.records)):
-            raise _FeedMismatchException("a transaction is too large to become visible in one step")
-        return poll, asked_at - poll.age_s
-
-    def _still_known(self) -> FeedPosition | None:
-        """What the store has to continue; None also if it does not, and could not be told so yet."""
-        return None if self.known.is_lost else self.known.position
-
-    async def _renounce(self) -> None:
-        """Begins a new epoch in the store once history was lost, so that no token means two states."""
-        if self._lost is None:
-            return
-        lost, self._lost = self._lost, None
-        try:
-            await bounded(self._feed.renounce(lost), self._options.poll_timeout_s)
-        except (StoreUnavailableException, TimeoutError) as fault:
-            self._lost = lost
-            _logger.warning("epoch_not_renounced", extra={"why": str(fault) or "no answer in time"})
 
     async def _apply(self, transaction: Sequence[Record]) -> None:
         await self.watchers.applying(self.image, transaction)
@@ -267,7 +217,7 @@ class Loader:
     async def _fresh_image(self) -> tuple[AuthorizerImage, float, str | None]:
         image = await load_image(self._feed, self._startup, self._options.snapshot_timeout_s, self._metrics)
         try:
-            await self._check_passed(image)
+            await self.polls.check_snapshot(image)
             return await self._caught_up(image)
         except BaseException:
             self._free(image.index)
@@ -283,7 +233,7 @@ class Loader:
         """The image at the head as of when the snapshot was built, the time of that poll and its doubt: so a load that
         took long neither becomes ready with an old state nor takes the offset back.
         """
-        poll, equal_at = await self._poll(image)
+        poll, equal_at = await self.polls.next(image)
         doubt = poll.doubt
         high_watermark = poll.head.last_offset
         while True:
@@ -292,14 +242,7 @@ class Loader:
                 await asyncio.sleep(0)
             if image.offset >= high_watermark:
                 return image, equal_at, doubt
-            poll, _ = await self._poll(image)
-
-    async def _check_passed(self, image: AuthorizerImage) -> None:
-        """A snapshot may be past what is known, such as an update of this process, without containing it."""
-        known = self._still_known()
-        if known is not None and known.epoch == image.epoch and known.offset < image.offset:
-            self._lost = self._lost or known  # the epoch stays if the store continues it
-        await self._renounce()
+            poll, _ = await self.polls.next(image)
 
     def _free(self, index: AclIndex) -> None:
         task = asyncio.create_task(run_through(index.dismantle()), name="klamm-free")
@@ -310,7 +253,7 @@ class Loader:
         self.present.replace(image)
         position = position_of(image)
         if position is not None:
-            self.known.saw(position)
+            self.polls.known.saw(position)
         self._metrics.feed_offset = image.offset
         self._readiness.published(image)
         self._purgatory.reached(image)

@@ -80,3 +80,7 @@ class RuntimeOptions:
     """Without it the image is kept nowhere."""
     clock: Callable[[], float] = COUNTING_CLOCK
     jitter: Callable[[float, float], float] = random.uniform
+
+    def within(self, seconds: float) -> float:
+        """What a caller may wait that asks for so long."""
+        return min(max(0.0, seconds), self.max_request_timeout_s)

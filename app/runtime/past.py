@@ -15,16 +15,18 @@ from app.core.kafka.filters import AclBindingFilter
 from app.core.past import ChangesPage, ChangesQuestion, PastScope, PastState, moment_of
 from app.core.records import GENESIS_HASH, FeedHead
 from app.core.token import Token
-from app.runtime.authorizer import Authorizer, ExplainedCaller, LiteralAction
+from app.runtime.authorizer import Authorizer, LiteralAction
 from app.runtime.cursors import Cursors
 from app.runtime.listing import CURSORS as LIST_CURSORS
 from app.runtime.listing import AclPage, check_limit
 from app.runtime.ports import PastElsewhere, PastStore
+from app.runtime.rights import ExplainedCaller
 
 CURSORS: Cursors[int] = Cursors(int)
 _MOST = (1 << 63) - 1
 _STEP = 500
-_STRETCHES = 8
+_STRETCH, _STRETCHES = 1_000, 8
+"""ACLs that are looked at for those that a filter lets through; where that is all of them, two for each wanted."""
 _MOST_RESOURCES = 100
 
 
@@ -51,6 +53,7 @@ class Past:
 
     def __init__(self, authorizer: Authorizer, source: PastStore | PastElsewhere | None) -> None:
         self._authorizer = authorizer
+        self._rights = authorizer.rights
         self._source = source
 
     @property
@@ -59,13 +62,13 @@ class Past:
         return self._source if isinstance(self._source, PastElsewhere) else None
 
     async def changes(self, context: RequestContext, question: ChangesQuestion, cursor: str | None) -> HistoryPage:
-        self._authorizer.check_cluster_right(context, AclOperation.DESCRIBE)
+        self._rights.check_cluster_right(context, AclOperation.DESCRIBE)
         check_limit(question.limit)
         before = None if cursor is None else min(max(CURSORS.decode(cursor), 0), _MOST)
-        shows_configs = self._authorizer.has_right(context, AclOperation.DESCRIBE_CONFIGS)
+        shows_configs = self._rights.has_right(context, AclOperation.DESCRIBE_CONFIGS)
         page = await self._store().changes(replace(question, before=before, with_configs=shows_configs))
-        self._authorizer.check_cluster_right(context, AclOperation.DESCRIBE)
-        if shows_configs and not self._authorizer.has_right(context, AclOperation.DESCRIBE_CONFIGS):
+        self._rights.check_cluster_right(context, AclOperation.DESCRIBE)
+        if shows_configs and not self._rights.has_right(context, AclOperation.DESCRIBE_CONFIGS):
             return await self.changes(context, question, cursor)
         next_cursor = None if page.before is None else CURSORS.encode(page.before)
         return HistoryPage(page, next_cursor, shows_configs)
@@ -74,7 +77,7 @@ class Past:
         self, context: RequestContext, acl_filter: AclBindingFilter, limit: int, cursor: str | None, at: str
     ) -> AclPage:
         """As `Authorizer.acls`. A page may be short, or empty, and yet not be the last."""
-        self._authorizer.check_cluster_right(context, AclOperation.DESCRIBE)
+        self._rights.check_cluster_right(context, AclOperation.DESCRIBE)
         check_limit(limit)
         moment, after = moment_of(at, "at"), None if cursor is None else LIST_CURSORS.decode(cursor)
         if acl_filter.principal is not None or acl_filter.resource_name is not None:
@@ -82,11 +85,12 @@ class Past:
             return await self._authorizer.acls(context, acl_filter, limit, cursor, then)
         if after is not None:
             _check_keepable(after[1])
-        state = await self._store().stretch(moment, after)
+        rows = min(_STRETCH, 2 * limit) if acl_filter == AclBindingFilter() else _STRETCH
+        state = await self._store().stretch(moment, after, rows)
         for _ in range(_STRETCHES - 1):
             if state.upto is None or any(acl_filter.matches(each.binding) for each in state.acls):
                 break
-            state = await self._store().stretch(state.token, state.upto)
+            state = await self._store().stretch(state.token, state.upto, _STRETCH)
         page = await self._authorizer.acls(context, acl_filter, limit, cursor, await self._image_of(state))
         if page.next_cursor is None and state.upto is not None:
             page = replace(page, next_cursor=LIST_CURSORS.encode(state.upto))
@@ -96,8 +100,8 @@ class Past:
         self, context: RequestContext, about: ExplainedCaller, actions: Sequence[LiteralAction], at: str
     ) -> PastImage:
         """For `Authorizer.explain`."""
-        self._authorizer.check_described()
-        self._authorizer.may_explain(context, about)
+        self._rights.check_described()
+        self._rights.may_explain(context, about)
         groups = () if about.groups is None else about.groups.principals
         near = _of_principals(about.principal, WILDCARD_PRINCIPAL, *groups)
         filters = [each for _, resource_type, name in actions for each in _covering(resource_type, name)]
@@ -107,21 +111,21 @@ class Past:
         self, context: RequestContext, resources: Sequence[tuple[ResourceType, str]], at: str
     ) -> PastImage:
         """For `Authorizer.decide_each`."""
-        self._authorizer.check_described()
-        self._authorizer.authorization(context)
+        self._rights.check_described()
+        self._rights.authorization(context)
         if len(resources) > _MOST_RESOURCES:
             raise InvalidRequestException(f"`at` takes at most {_MOST_RESOURCES} resources; split the rest")
         return await self.image_at(at, PastScope(filters=[each for some in resources for each in _covering(*some)]))
 
     async def of_resource(self, context: RequestContext, resource_type: ResourceType, name: str, at: str) -> PastImage:
         """For `Authorizer.who_can`."""
-        self._authorizer.check_cluster_right(context, AclOperation.DESCRIBE)
+        self._rights.check_cluster_right(context, AclOperation.DESCRIBE)
         return await self.image_at(at, PastScope(filters=_covering(resource_type, name)))
 
     async def of_principal(self, context: RequestContext, question: WhatQuestion, at: str) -> PastImage:
         """For `Authorizer.what_can`."""
         groups = () if question.groups is None else question.groups.principals
-        self._authorizer.check_cluster_right(context, AclOperation.DESCRIBE)
+        self._rights.check_cluster_right(context, AclOperation.DESCRIBE)
         return await self.image_at(
             at, PastScope(filters=_of_principals(question.principal, WILDCARD_PRINCIPAL, *groups))
         )

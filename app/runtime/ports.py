@@ -115,8 +115,11 @@ class PastStore(Protocol):
         a scope that holds too much.
         """
 
-    async def stretch(self, at: Moment, after: SortKey | None) -> PastState:
-        """The first ACLs in the order of lists, from about this place on: all, up to that of the next stretch."""
+    async def stretch(self, at: Moment, after: SortKey | None, rows: int) -> PastState:
+        """The first ACLs in the order of lists, from about this place on: all, up to that of the next stretch.
+
+        About so many ACLs, or changes of them, are looked at.
+        """
 
     async def close(self) -> None: ...
 

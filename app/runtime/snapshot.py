@@ -5,12 +5,12 @@ import gc
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from app.core.collection import collection_paused
 from app.core.image import AuthorizerImage, ImageBuilder
 from app.core.kafka.bindings import AclSlice
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.records import FeedHead
 from app.metrics.declared import Metrics
-from app.runtime.collection import collection_paused
 from app.runtime.deadlines import stop
 from app.runtime.pace import Pace, run_through
 from app.runtime.ports import SnapshotSource

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from app.core.context import RequestContext
 from app.core.kafka.bindings import NewAcl, StandardAcl
+from app.core.kafka.codes import AclOperation
 from app.core.kafka.configs import validate_config
 from app.core.kafka.errors import (
     ApiException,
@@ -14,7 +15,7 @@ from app.core.kafka.errors import (
     UnknownServerException,
 )
 from app.core.kafka.filters import AclBindingFilter
-from app.core.kafka.validation import validate_filter, validate_new_acl, validate_terms
+from app.core.kafka.validation import check_comment, validate_filter, validate_new_acl, validate_terms
 from app.core.mutations import (
     AlterConfigs,
     AlterConfigsOutcome,
@@ -32,6 +33,7 @@ from app.runtime.mutator import Mutator
 from app.runtime.options import RuntimeOptions
 from app.runtime.pace import each_paced
 from app.runtime.purgatory import Purgatory
+from app.runtime.rights import Rights
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -40,34 +42,48 @@ ConfigChange = tuple[str, str | None]  # a property and its new value; None retu
 
 
 class Updates:
-    """Answers come in request order; an entry that is refused does not hinder its neighbours.
+    """Answers come in request order; an entry that is refused does not hinder its neighbours. ApiExceptions among the
+    entries pass through.
 
-    Every method raises StoreUnavailableException or OverloadedException if nothing was written, and
-    RequestTimedOutException if that is unknown or the update is not visible here in time.
+    Before any look-up every method raises SecurityDisabledException (not for configs), AuthorizerNotReadyException,
+    ClusterAuthorizationException, in this order, and InvalidRequestException for a malformed token or comment. It
+    raises StoreUnavailableException or OverloadedException if nothing was written, RequestTimedOutException if that is
+    unknown or the update is not visible here in time.
     """
 
     def __init__(
-        self, mutator: Mutator, loader: Loader, purgatory: Purgatory, metrics: Metrics, options: RuntimeOptions
+        self,
+        rights: Rights,
+        mutator: Mutator,
+        loader: Loader,
+        purgatory: Purgatory,
+        metrics: Metrics,
+        options: RuntimeOptions,
     ) -> None:
+        self._rights = rights
         self._mutator = mutator
         self._loader = loader
         self._purgatory = purgatory
         self._metrics = metrics
-        self._clock = options.clock
+        self._options = options
 
     async def create_acls(
         self,
-        acls: Sequence[NewAcl | ApiException],
         context: RequestContext,
-        timeout_s: float,
-        guard: Token | None = None,
+        acls: Sequence[NewAcl | ApiException],
+        timeout_s: float | None,
+        if_unchanged_since: str | None = None,
         comment: str | None = None,
     ) -> tuple[list[CreatedAcl | ApiException], Token]:
-        """Raises PolicyViolationException for more than 10,000 ACLs that are new or change in one call.
+        """Raises PolicyViolationException for more than 10,000 ACLs that are new or change in one call (KIP-140).
 
-        With a guard nothing is written unless the store is at that token: raises InvalidUpdateVersionException, or
-        TokenEpochMismatchException. The token returned is then the state right after this call.
+        With `if_unchanged_since` nothing is written unless the store is at that token: raises
+        InvalidUpdateVersionException, or TokenEpochMismatchException. The token returned is then the state right after
+        this call.
         """
+        self._rights.check_cluster_right(context, AclOperation.ALTER)
+        timeout_s, guard = self._timeout(timeout_s), _guard(if_unchanged_since)
+        check_comment(comment)
         checked = await _checked(acls, _acl_refusal)
         valid = _valid(checked)
         if not valid and guard is None:
@@ -80,13 +96,16 @@ class Updates:
 
     async def delete_acls(
         self,
-        filters: Sequence[AclBindingFilter | ApiException],
         context: RequestContext,
-        timeout_s: float,
-        guard: Token | None = None,
+        filters: Sequence[AclBindingFilter | ApiException],
+        timeout_s: float | None,
+        if_unchanged_since: str | None = None,
         comment: str | None = None,
     ) -> tuple[list[list[StandardAcl] | ApiException], Token]:
         """Raises InvalidRequestException for more than 10,000 removals in one call."""
+        self._rights.check_cluster_right(context, AclOperation.ALTER)
+        timeout_s, guard = self._timeout(timeout_s), _guard(if_unchanged_since)
+        check_comment(comment)
         checked = await _checked(filters, validate_filter)
         valid = _valid(checked)
         if not valid and guard is None:
@@ -100,12 +119,16 @@ class Updates:
 
     async def alter_configs(
         self,
-        changes: Sequence[ConfigChange],
         context: RequestContext,
-        timeout_s: float,
-        guard: Token | None = None,
+        changes: Sequence[ConfigChange],
+        timeout_s: float | None,
+        if_unchanged_since: str | None = None,
         comment: str | None = None,
     ) -> tuple[list[ApiException | None], Token]:
+        self._rights.check_loaded()
+        self._rights.check_right(context, AclOperation.ALTER_CONFIGS)
+        timeout_s, guard = self._timeout(timeout_s), _guard(if_unchanged_since)
+        check_comment(comment)
         checked = await _checked(changes, _config_refusal)
         valid = _valid(checked)
         if not valid and guard is None:
@@ -120,9 +143,9 @@ class Updates:
         self, mutation: Mutation, kind: type[T], timeout_s: float, request: str | None = None
     ) -> tuple[T, Token]:
         """The mutation's outcome once it is visible here; its times are counted under `request`."""
-        began_at = self._clock()
+        began_at = self._options.clock()
         committed = await self._mutator.submit(mutation, timeout_s)
-        committed_at = self._clock()
+        committed_at = self._options.clock()
         self._loader.nudge()
         try:
             await self._purgatory.wait_for_own(committed.token, max(0.0, began_at + timeout_s - committed_at))
@@ -132,10 +155,13 @@ class Updates:
             ) from None
         if request is not None:
             self._metrics.request_local_time_seconds[request].observe(committed_at - began_at)
-            self._metrics.request_remote_time_seconds[request].observe(self._clock() - committed_at)
+            self._metrics.request_remote_time_seconds[request].observe(self._options.clock() - committed_at)
         if not isinstance(committed.outcome, kind):
             raise UnknownServerException("the store answered to something else; the update is written")
         return committed.outcome, committed.token
+
+    def _timeout(self, timeout_s: float | None) -> float:
+        return self._options.request_timeout_s if timeout_s is None else self._options.within(timeout_s)
 
     def _token(self) -> Token:
         token = self._loader.image.token
@@ -172,3 +198,7 @@ def _valid(checked: Sequence[T | ApiException]) -> list[T]:
 def _merged(checked: Sequence[T | ApiException], results: Iterable[R]) -> list[R | ApiException]:
     each = iter(results)
     return [entry if isinstance(entry, ApiException) else next(each) for entry in checked]
+
+
+def _guard(token: str | None) -> Token | None:
+    return None if token is None else Token.parse(token, "if_unchanged_since")

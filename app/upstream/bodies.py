@@ -6,9 +6,9 @@ from typing import TypeVar
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
-from app.core.kafka.bindings import KEEP, AclBinding, NewAcl, rfc3339
+from app.core.kafka.bindings import NewAcl
 from app.core.kafka.errors import ApiException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import (
@@ -22,7 +22,9 @@ from app.core.mutations import (
     Outcome,
 )
 from app.core.token import Token
-from app.formats.feed_events import FeedAcl, acl_in
+from app.formats.acl_bodies import acl_body, filter_body
+from app.formats.feed_events import FeedAcl
+from app.formats.feed_values import acl_in
 from app.upstream.connection import refusal_of
 
 Update = CreateAcls | DeleteAcls | AlterConfigs
@@ -143,22 +145,8 @@ def _with_list(frame: dict[str, object], name: str, entries: Sequence[bytes]) ->
 
 
 def _acl_json(acl: NewAcl) -> bytes:
-    ends: str | UnsetType | None = UNSET
-    if acl.expires_at is not KEEP:
-        ends = None if acl.expires_at is None else rfc3339(acl.expires_at)
-    fields: dict[str, object] = dict(zip(AclBinding.__dataclass_fields__, acl.binding.words, strict=True))
-    return _to_json(_said({**fields, "expires_at": ends, "owner": UNSET if acl.owner is KEEP else acl.owner}))
+    return _to_json(acl_body(acl))
 
 
 def _filter_json(acl_filter: AclBindingFilter) -> bytes:
-    return _to_json(
-        {
-            "resource_type": acl_filter.resource_type.name,
-            "resource_name": acl_filter.resource_name,
-            "pattern_type": acl_filter.pattern_type.name,
-            "principal": acl_filter.principal,
-            "host": acl_filter.host,
-            "operation": acl_filter.operation.name,
-            "permission_type": acl_filter.permission_type.name,
-        }
-    )
+    return _to_json(filter_body(acl_filter))

@@ -6,21 +6,21 @@ import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from datetime import datetime
 from math import inf
 
 from app.core.backoff import Backoff
 from app.core.continuity import FeedPosition
 from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.records import FeedHead, FeedPoll, Record
-from app.core.store_time import StoreTime
 from app.core.token import Token
-from app.formats.feed_events import Bookmark, End, NoEventError, Transaction, records_in
+from app.formats.feed_events import Bookmark, End, NoEventError, Transaction
+from app.formats.feed_values import records_in
 from app.upstream.connection import Connection, RefusedError, unavailable
 from app.upstream.received import Received
 from app.upstream.services import OtherHistoryError, UpstreamServices
 from app.upstream.snapshot import UpstreamSnapshot, head_of
 from app.upstream.stream import WatchStream, opened, poisoned
+from app.upstream.time import UpstreamTime
 
 _log = logging.getLogger(__name__)
 
@@ -32,8 +32,6 @@ _LONGEST_POISON_S = 20.0
 _POISON_PASSES_S = 60.0
 _STOP_S = 1.0
 _BUSY_S = 2.0
-_TIME_S = 300.0
-"""By then the count of the store's time may be 0.15 s ahead."""
 
 
 class UpstreamChangeFeed:
@@ -51,8 +49,7 @@ class UpstreamChangeFeed:
         self._backoff = Backoff(_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S, jitter)
         self._received: Received | None = None
         self._cluster_id: str | None = None
-        self._store_time = StoreTime()
-        self._time_asked_at = -inf
+        self._time = UpstreamTime(connection, jitter)
         self._other: FeedHead | None = None
         self._fault: PoisonedRecordException | None = None
         self._poison_backoff = Backoff(_FIRST_BACKOFF_S, _LONGEST_POISON_S, jitter)
@@ -87,7 +84,7 @@ class UpstreamChangeFeed:
         if not snapshot.is_complete:
             await stream.close()
             return
-        self._hear_time(snapshot.store_time, stream.asked_at)
+        self._time.hear(snapshot.store_time, stream.asked_at)
         head = snapshot.head
         self._cluster_id = head.cluster_id
         self._begin(FeedPosition(head.epoch, head.last_offset, head.hash), stream)
@@ -115,8 +112,7 @@ class UpstreamChangeFeed:
         age_s = max(0.0, self._clock() - received.proved_at)
         doubt = None if age_s <= self._most_age_s() else "the upstream has lost touch with the head of its own source"
         head = head_of(received.tail, received.digest, self._cluster_id, received.base.offset + 1)
-        time = self._store_time.shown(self._clock())
-        return FeedPoll(head, hash_at, records, time, age_s=age_s, doubt=doubt)
+        return FeedPoll(head, hash_at, records, self._time.shown(), age_s=age_s, doubt=doubt)
 
     async def history(self, offset: int, limit: int) -> FeedPoll:
         """Asks the upstream, whose records may reach back further."""
@@ -221,9 +217,9 @@ class UpstreamChangeFeed:
                 case Bookmark():
                     self._services.check_chain(event.chain or ())
                     received.confirm(event, self._clock())
-                    self._hear_time(event.store_time, stream.asked_at)
-                    if event.store_time is not None and self._clock() - self._time_asked_at > _TIME_S:
-                        await self._ask_time(received.tail, stream.url)
+                    self._time.hear(event.store_time, stream.asked_at)
+                    if event.store_time is not None and self._time.is_due():
+                        await self._time.ask(stream.url, received.tail)
                     if self._connection.where is None:
                         _log.info("upstream_followed", extra={"url": stream.url, "offset": received.tail.offset})
                     self._connection.where, self._fault = stream.url, None
@@ -234,31 +230,6 @@ class UpstreamChangeFeed:
                     raise NoEventError(f"a `{type(event).__name__.lower()}` among the changes")
             self._tell()
         raise StoreUnavailableException(f"the upstream `{stream.url}` ended the stream")
-
-    # the store's time (docs/watch.md)
-
-    def _hear_time(self, store_time: datetime | None, asked_at: float) -> None:
-        """Of the first event since the question, counted from that; of later ones only what is ahead of the count."""
-        if store_time is None:
-            return
-        if asked_at > self._time_asked_at:
-            self._time_asked_at = asked_at
-            self._store_time.looked(store_time, asked_at)
-        else:
-            self._store_time.heard(store_time, self._clock())
-
-    async def _ask_time(self, tail: FeedPosition, url: str) -> None:
-        """The count runs ahead of the store by and by, which a new question mends."""
-        with suppress(StoreUnavailableException, RefusedError, NoEventError, TimeoutError):
-            async with asyncio.timeout(_PATIENCE_S):
-                stream = await opened(self._connection, url, Token(tail.epoch, tail.offset))
-                try:
-                    async for event in stream.events:
-                        if isinstance(event, Bookmark):
-                            self._hear_time(event.store_time, stream.asked_at)
-                            return
-                finally:
-                    await stream.close()
 
     def _lost(self, why: str) -> None:
         if why != self._connection.why:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from app.core.continuity import FeedPosition
 from app.core.records import Record
-from app.formats.feed_events import Bookmark, NoEventError, Transaction, chained_records
+from app.formats.feed_events import Bookmark, NoEventError, Transaction
+from app.formats.feed_values import chained_records
 from app.upstream.stream import digest_in, position_in
 
 MAX_RECORDS = 20_000

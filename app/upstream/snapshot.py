@@ -8,7 +8,8 @@ from app.core.digest import MODULUS, config_digest
 from app.core.kafka.bindings import AclSlice
 from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.records import FeedHead
-from app.formats.feed_events import Acls, Configs, End, Event, NoEventError, Snapshot, Synced, slice_of
+from app.formats.feed_events import Acls, Configs, End, Event, NoEventError, Snapshot, Synced
+from app.formats.feed_values import slice_of
 from app.upstream.stream import digest_in, poisoned, position_in
 
 _ROWS_PER_SLICE = 250

@@ -21,12 +21,12 @@ async def way_in(authorizer: Authorizer, caller: Caller, body: AuthorizableReque
 """
 
 FORGOTTEN = (
-    "authorizer.authorization(body)",
-    "authorizer.authorization(None)",
-    "authorizer.authorization(body.principal)",
-    "await authorizer.create_acls(body, [], None)",
-    "await authorizer.delete_acls(body, [], None)",
-    "await authorizer.alter_configs(body, [], None)",
+    "authorizer.rights.authorization(body)",
+    "authorizer.rights.authorization(None)",
+    "authorizer.rights.authorization(body.principal)",
+    "await authorizer.updates.create_acls(body, [], None)",
+    "await authorizer.updates.delete_acls(body, [], None)",
+    "await authorizer.updates.alter_configs(body, [], None)",
     "await authorizer.acls(body, AclBindingFilter(), 1, None)",
     "authorizer.acl_count(None)",
     "authorizer.acl_count()",
@@ -34,7 +34,7 @@ FORGOTTEN = (
     "RequestContext(body.principal, parse_address(body.client_address))",
     "RoleGrant()",
 )
-CHECKED = "authorizer.authorization(speak(caller, body, None))"
+CHECKED = "authorizer.rights.authorization(speak(caller, body, None))"
 
 
 @pytest.mark.slow

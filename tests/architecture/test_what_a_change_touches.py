@@ -13,11 +13,11 @@ from tests.copies import ROOT, Edits, copy_app, run_in
 REFUSAL: Edits = {
     "app/core/kafka/validation.py": [
         (
-            "def _refusals_of_acl(binding: AclBinding) -> Iterator[str]:\n",
+            "def _bad_principal(principal: str) -> str | None:\n",
             (
-                "def _refusals_of_acl(binding: AclBinding) -> Iterator[str]:\n"
-                '    if binding.principal == "User:nobody":\n'
-                '        yield "nobody may have an ACL"\n'
+                "def _bad_principal(principal: str) -> str | None:\n"
+                '    if principal == "User:nobody":\n'
+                '        return "nobody may have an ACL"\n'
             ),
         )
     ]

@@ -1,18 +1,17 @@
-"""A home that has seen some days: `python -m tests.bench.aged_home DSN HOME LOGS ACLS FIRST LAST`.
+"""A home that has seen some days, for the section `pipeline-cost`.
 
 Day by day a hundredth of the ACLs is created and half as many are removed, and as many decisions as there are ACLs are
 logged; the questions of all days are drawn from the same, half as many as ACLs. Each day is a batch of the decision log
-of its own; what was recorded is exported and made a snapshot of every third day. The last day is left to be measured:
-it is in the store and in the folder of the log only.
+of its own; what was recorded is exported and made a snapshot of every third day.
 """
 
 import asyncio
 import json
-import os
 import random
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from pyspark.sql import SparkSession
 
 from app.core.continuity import KnownHistory
 from app.core.kafka.bindings import AclBinding
@@ -20,11 +19,9 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.database_url import DatabaseUrl
 from app.pipeline.jobs import export, ingest, snapshot
-from app.pipeline.spark.jdbc_driver import find_driver
-from app.pipeline.spark.session import SessionOptions, spark_session
 from app.store.writing.acl_store import PostgresAclStore
 from tests.bench.workload import Question, realistic
-from tests.pipeline.histories import password_of, run_job
+from tests.pipeline.histories import run_job
 from tests.updates import create, delete
 
 _BEGAN = datetime(2026, 10, 1, tzinfo=UTC)
@@ -44,7 +41,35 @@ _SHARED = {
 }
 
 
-async def change_store(dsn: str, day: int, created: int) -> None:
+class AgedHome:
+    """A home, its store and its decision log. A day that was begun is in the store and in the log only."""
+
+    def __init__(self, folder: Path, dsn: str, acls: int) -> None:
+        self.home, self.logs = folder / "home", folder / "logs"
+        self.dsn = dsn
+        self.day = 0
+        self._acls = acls
+        self.asked = realistic(acls).questions(acls // 2)
+        self.logs.mkdir()
+
+    def begin_day(self) -> None:
+        self.day += 1
+        asyncio.run(_change_store(self.dsn, self.day, self._acls // 100))
+        _write_day(self.logs, self.day, self.asked, self._acls)
+
+    def age(self, spark: SparkSession, until: int) -> None:
+        """Begin the days up to this one, and bring all but the last into the home."""
+        while self.day < until - 1:
+            self.begin_day()
+            if self.day % _DAYS_A_SNAPSHOT == 0:
+                run_job(spark, export, self.home, self.dsn)
+                run_job(spark, snapshot, self.home, self.dsn)
+        if self.day:
+            run_job(spark, ingest, self.home, self.dsn, "--decisions", str(self.logs), "--files-at-once", "1")
+        self.begin_day()
+
+
+async def _change_store(dsn: str, day: int, created: int) -> None:
     """One day's changes: ACLs of this day are created, and half of those of the day before removed."""
     store = PostgresAclStore(DatabaseUrl.parse(dsn))
     for first in range(0, created, _AT_ONCE):
@@ -55,7 +80,7 @@ async def change_store(dsn: str, day: int, created: int) -> None:
     await store.close()
 
 
-def write_day(folder: Path, day: int, pool: list[Question], count: int) -> None:
+def _write_day(folder: Path, day: int, pool: list[Question], count: int) -> None:
     """One day's decisions in a closed file, an hour as busy as the other."""
     draw = random.Random(day)
     began = _BEGAN + timedelta(days=day)
@@ -84,30 +109,3 @@ def _binding(day: int, number: int) -> AclBinding:
     name = f"of-day-{day:03}-{number:05}"
     allow, literal = AclPermissionType.ALLOW, PatternType.LITERAL
     return AclBinding(ResourceType.TOPIC, name, literal, principal, "*", AclOperation.READ, allow)
-
-
-def main() -> None:
-    """Age the home."""
-    dsn, home, logs = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-    acls, first, last = map(int, sys.argv[4:])
-    os.environ.update(password_of(dsn))
-    pool = realistic(acls).questions(acls // 2)
-    driver = find_driver(None, os.environ)
-    options = SessionOptions("ageing", "local[2]", driver_memory="2g", shuffle_partitions=8, driver=driver)
-    spark = spark_session(options)
-    logs.mkdir(exist_ok=True)
-    for day in range(first, last):
-        asyncio.run(change_store(dsn, day, acls // 100))
-        write_day(logs, day, pool, acls)
-        if day % _DAYS_A_SNAPSHOT == 0:
-            run_job(spark, export, home, dsn)
-            run_job(spark, snapshot, home, dsn)
-    if first < last:
-        run_job(spark, ingest, home, dsn, "--decisions", str(logs), "--files-at-once", "1")
-    spark.stop()
-    asyncio.run(change_store(dsn, last, acls // 100))
-    write_day(logs, last, pool, acls)
-
-
-if __name__ == "__main__":
-    main()

@@ -15,7 +15,7 @@ from itertools import cycle
 from typing import NamedTuple
 
 from tests.bench.load import ask, connect, take_answer
-from tests.bench.processes import RunQueue, Served, go_first
+from tests.bench.processes import RunQueue, Served, go_before_all
 from tests.bench.report import percentile
 
 _CONNECTIONS = 64
@@ -62,19 +62,22 @@ class Summary(NamedTuple):
     most: float
     served_p99: float
     served_most: float
+    late_p99: float
+    """How late the sender itself was."""
 
     @staticmethod
     def of(samples: Sequence[Sample]) -> "Summary":
         latency = [each.latency * 1_000 for each in samples]
         served = [each.served * 1_000 for each in samples]
         middle, high = percentile(latency, 0.5), percentile(latency, 0.99)
-        return Summary(middle, high, max(latency), percentile(served, 0.99), max(served))
+        late = [(each.sent - each.due) * 1_000 for each in samples]
+        return Summary(middle, high, max(latency), percentile(served, 0.99), max(served), percentile(late, 0.99))
 
 
 @contextmanager
 def sender() -> Iterator[ProcessPoolExecutor]:
     """A process in which `open_loop` can be run beside this one."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=go_first) as pool:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=go_before_all) as pool:
         yield pool
 
 

@@ -1,65 +1,79 @@
 """Section `past`: questions with `at`, beside the same questions about now."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 
 from tests.bench import messages
 from tests.bench.load import ask, connect, post
-from tests.bench.postgres import Server, binding, filled_store, store_of
+from tests.bench.postgres import Server, filled_store, store_of
 from tests.bench.processes import Served, cpu_s, klamm_serve, wait_until_ready
 from tests.bench.report import Row, Section, Table, percentile, prose
 from tests.bench.stored import size_of
 from tests.bench.workload import Workload, realistic
 
-_CHANGED, _QUICK_CHANGED = 1_000_000, 2_000
-_AT_ONCE = 2_000
+_STORE = "aged"
+_ROUNDS = 9
+"""How often each ACL is changed; its making is one record more."""
 _ASKED = 100
 _BLOCK = 25
 """Questions in a row, as the kernel counts CPU in hundredths of a second."""
 _READY_WITHIN_S = 180.0
 _BAR_MS = 50
-_TOKEN = re.compile(rb'"token":"([^"]+)"')
+_INDEXES = ("resource", "principal")
+# Records of changes to an ACL's owner, in another order each time. Nobody reads their hashes but that of the head.
+_CHANGE = """
+    INSERT INTO acl_record ("offset", tx_last, kind, acl_id, resource_type, pattern_type, operation, permission_type,
+        resource_name, principal, host, recorded_at, actor, hash, owner, hash_version, was_there, prior_owner)
+    SELECT head.last_offset + acl.n, head.last_offset + acl.n, 'AccessControlEntryRecord', acl.id, acl.resource_type,
+        acl.pattern_type, acl.operation, acl.permission_type, acl.resource_name, acl.principal, acl.host,
+        clock_timestamp(), 'User:bench', sha256(int8send(head.last_offset + acl.n)), acl.owner, 2, true, acl.owner
+    FROM acl_head AS head,
+        (SELECT *, row_number() OVER (ORDER BY hashtextextended(id::text, {number})) AS n FROM acl) AS acl
+"""
+_HEAD = """
+    UPDATE acl_head SET digest = NULL, last_offset = last.at, hash = sha256(int8send(last.at))
+    FROM (SELECT max("offset") AS at FROM acl_record) AS last
+"""
 _METHOD = f"""
-    A real `klamm serve` on the embedded PostgreSQL. Behind the moment that is asked about, so many changes are made
-    that take ACLs of the store and give them back, evenly over all of them. Then one connection asks {_ASKED} questions
-    of each kind about that moment, and the same ones about now, in turn; others each time. Time is from the request to
-    its answer; CPU is that of the replica and of all of PostgreSQL's processes, an answer.
+    A real `klamm serve` on the embedded PostgreSQL. Each ACL of the store has been made and then changed {_ROUNDS}
+    times, by SQL; the last of these changes lie behind the moment that is asked about. One connection asks {_ASKED}
+    questions of each kind about that moment, and the same ones about now, in turn; others each time. Time is from the
+    request to its answer; CPU is that of the replica and of all of PostgreSQL's processes, an answer.
 """
 
 
 def past(server: Server, *, quick: bool) -> Section:
     """Each kind of question that takes `at`."""
-    size, changed = size_of(quick=quick), _QUICK_CHANGED if quick else _CHANGED
-    workload = realistic(size)
-    questions = _questions(workload)
-    with klamm_serve(filled_store(server, size)) as replica:
+    size = size_of(quick=quick)
+    questions = _questions(realistic(size))
+    filled_store(server, size)
+    store = server.copy(store_of(size), _STORE)
+    then = _age(server)
+    with klamm_serve(store) as replica:
         wait_until_ready(replica.port, _READY_WITHIN_S)
-        then = _change(replica, workload, changed)
-        server.execute("VACUUM (ANALYZE)", store_of(size))
         rows = [each for what, asked in questions.items() for each in _rows(replica, server, what, asked, then)]
-    title = f"{size:,} ACLs, {changed:,} records behind the moment"
+    server.execute(f'DROP DATABASE "{_STORE}" WITH (FORCE)')
+    title = f"{size:,} ACLs, {size * (1 + _ROUNDS):,} records, {size:,} of them behind the moment"
     return Section("past", prose(_METHOD), [Table(title, [each.judged(unless=quick) for each in rows], "now")])
 
 
-def _change(replica: Served, workload: Workload, records: int) -> str:
-    """Writes so many records, and returns the token of the state before them."""
-    step = max(1, len(workload.rows) * 2 // records)
-    some = [binding(row) for row in workload.rows[::step]][: records // 2]
-    with connect(replica.port) as connection:
-        then = _token(ask(connection, post(messages.AUTHORIZE, messages.authorize(workload.questions(1))))[1])
-        for start in range(0, len(some), _AT_ONCE):
-            part = some[start : start + _AT_ONCE]
-            for path, name in (("/v1/acls/delete", "filters"), ("/v1/acls", "bindings")):
-                body = json.dumps({"context": messages.context(), name: part}).encode()
-                _token(ask(connection, post(path, body))[1])
+def _age(server: Server) -> str:
+    """Writes the records, and returns the token of the state before the last round of them."""
+    definitions = [
+        server.execute(f"SELECT pg_get_indexdef('ix_acl_record_{name}'::regclass)", _STORE) for name in _INDEXES
+    ]
+    for name in _INDEXES:
+        server.execute(f"DROP INDEX ix_acl_record_{name}", _STORE)
+    then = ""
+    for number in range(_ROUNDS):
+        then = server.execute("SELECT epoch || ':' || last_offset FROM acl_head", _STORE)
+        server.execute(_CHANGE.format(number=number), _STORE)
+        server.execute(_HEAD, _STORE)
+    for each in definitions:
+        server.execute(each, _STORE)
+    server.execute("VACUUM (ANALYZE)", _STORE)
+    server.execute("CHECKPOINT")
     return then
-
-
-def _token(answer: bytes) -> str:
-    found = _TOKEN.search(answer)
-    assert found is not None, answer[:500]
-    return found[1].decode()
 
 
 def _questions(workload: Workload) -> Mapping[str, tuple[str, list[dict[str, object]]]]:

@@ -40,6 +40,12 @@ class Server(NamedTuple):
         asyncio.run(migrate(DatabaseUrl.parse(self.store(name))))
         return self.store(name)
 
+    def copy(self, name: str, other: str) -> str:
+        """The DSN of a copy of this store, in place of the one that may have had its name."""
+        self.execute(f'DROP DATABASE IF EXISTS "{other}" WITH (FORCE)')
+        self.execute(f'CREATE DATABASE "{other}" TEMPLATE "{name}" STRATEGY FILE_COPY')
+        return self.store(other)
+
     def execute(self, statement: str, store: str | None = None) -> str:
         """Run it, in a database of this name; returns the first column of the first row as text."""
         dsn = self.dsn if store is None else self.store(store)
@@ -91,7 +97,7 @@ def import_acls(server: Server, size: int) -> float:
     dsn = server.new_store(store_of(size))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "acls.jsonl")
-        _write(file, realistic(size).rows)
+        write_acls(file, realistic(size).rows)
         began = time.monotonic()
         with on_core(Core.SERVER):
             done = subprocess.run(
@@ -120,7 +126,7 @@ async def _execute(dsn: str, statement: str) -> str:
         await connection.close(timeout=30)
 
 
-def _write(file: Path, rows: Sequence[AclRow]) -> None:
+def write_acls(file: Path, rows: Sequence[AclRow]) -> None:
     with file.open("w", encoding="utf-8") as lines:
         for row in rows:
             lines.write(json.dumps(binding(row)) + "\n")

@@ -45,7 +45,7 @@ class Row(msgspec.Struct, frozen=True):
             return "not measured"
         middle = statistics.median(judged)
         if not self._reaches(middle, self.bar):
-            return f"**not held** (by {abs(middle / self.bar - 1):.0%})"
+            return f"**not held** (by {abs(middle / self.bar - 1):.0%})" if self.bar else "**not held**"
         return "held, goal too" if self.goal is not None and self._reaches(middle, self.goal) else "held"
 
     def _reaches(self, value: float, mark: float) -> bool:
@@ -59,6 +59,10 @@ class Table(msgspec.Struct, frozen=True):
     rows: list[Row]
     yardstick: str = ""
     remarks: list[str] = []
+
+    def judged(self, *, unless: bool) -> "Table":
+        """Without bars and goals if the size is another one than they are set on."""
+        return msgspec.structs.replace(self, rows=[row.judged(unless=unless) for row in self.rows])
 
 
 class Section(msgspec.Struct, frozen=True):

@@ -32,17 +32,22 @@ _TIMEOUTS_S = MappingProxyType(
         "decision-log": 600,
         "overload": 900,
         "in-process": 900,
+        "assertions": 900,
         "import": 600,
         "memory": 900,
         "reload": 1_200,
         "acls": 900,
         "past": 2_400,
+        "console": 1_200,
         "writes": 600,
         "watch": 600,
         "pipeline": 5_400,
+        "pipeline-cost": 5_400,
+        "skew": 2_400,
     }
 )
 _QUICK_TIMEOUT_S = 60
+_ON_SPARK = ("pipeline", "pipeline-cost", "skew")
 _QUICK_SPARK_TIMEOUT_S = 600
 _STOP_TIMEOUT_S = 30
 _SIGN = """\
@@ -97,7 +102,7 @@ def _arguments() -> argparse.Namespace:
     arguments.only = [name for name in _SECTIONS if name in wanted or not wanted]
     if arguments.quick and not wanted:
         # Its processes alone take longer to start than all the rest takes.
-        arguments.only.remove("pipeline")
+        arguments.only = [name for name in arguments.only if name not in _ON_SPARK]
     if arguments.output is None and not wanted and not arguments.quick:
         arguments.output = _PAGE
     return arguments
@@ -111,7 +116,7 @@ def _shared(names: Sequence[str]) -> Iterator[Server | None]:
 
 
 def _quick_limit_s(name: str) -> int:
-    return _QUICK_SPARK_TIMEOUT_S if name == "pipeline" else _QUICK_TIMEOUT_S
+    return _QUICK_SPARK_TIMEOUT_S if name in _ON_SPARK else _QUICK_TIMEOUT_S
 
 
 def _measured(name: str, server: Server | None, *, quick: bool) -> Outcome:

@@ -13,15 +13,19 @@ from typing import Protocol
 
 import msgspec
 
+from tests.bench.asserted import assertions
+from tests.bench.console import console
 from tests.bench.hot_path import batch, decision_log, http
 from tests.bench.in_process import in_process
 from tests.bench.listing import acls
 from tests.bench.overload import overload
 from tests.bench.past import past
 from tests.bench.pipeline import pipeline
+from tests.bench.pipeline_cost import pipeline_cost
 from tests.bench.postgres import Server
 from tests.bench.processes import Core, on_core
 from tests.bench.report import Section
+from tests.bench.skew import skew
 from tests.bench.stored import bulk_import, memory, reload
 from tests.bench.watch import watch
 from tests.bench.writes import writes
@@ -40,7 +44,15 @@ class Stored(Protocol):
 
 
 ALONE: Mapping[str, Alone] = MappingProxyType(
-    {"http": http, "batch": batch, "decision-log": decision_log, "overload": overload, "in-process": in_process}
+    {
+        "http": http,
+        "batch": batch,
+        "decision-log": decision_log,
+        "overload": overload,
+        "in-process": in_process,
+        "assertions": assertions,
+        "skew": skew,
+    }
 )
 STORED: Mapping[str, Stored] = MappingProxyType(
     {
@@ -49,9 +61,11 @@ STORED: Mapping[str, Stored] = MappingProxyType(
         "reload": reload,
         "acls": acls,
         "past": past,
+        "console": console,
         "writes": writes,
         "watch": watch,
         "pipeline": pipeline,
+        "pipeline-cost": pipeline_cost,
     }
 )
 

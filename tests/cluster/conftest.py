@@ -1,18 +1,15 @@
 """One cluster for all tests here, and one store; started by the first test that asks for them."""
 
 import asyncio
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.java import find_java
 from app.store.embedded.server import EmbeddedPostgres
 from tests.cluster.nights import BUSY_PATIENCE_S, Company, Undisturbed, all_in_turn, new_company
-from tests.cluster.standalone import Cluster, driver_environment
+from tests.cluster.standalone import Cluster, driver_environment, found_java_home
 from tests.newborn import new_store
 
 
@@ -25,15 +22,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     try:
-        java = find_java(os.environ)
+        java_home = found_java_home()
     except PipelineError as fault:
         pytest.skip(str(fault))
-    program = shutil.which("java") if java.home is None else str(java.home / "bin" / "java")
-    assert program is not None
-    home = java.home or (
-        Path(os.environ["JAVA_HOME"]) if "JAVA_HOME" in os.environ else Path(program).resolve().parents[1]
-    )
-    with Cluster(tmp_path_factory.mktemp("cluster"), home) as cluster:
+    with Cluster(tmp_path_factory.mktemp("cluster"), java_home) as cluster:
         yield cluster
 
 

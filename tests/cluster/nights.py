@@ -178,13 +178,17 @@ def tables(home: Path) -> dict[str, Counter[str]]:
         is_read = not batch or (home / "decisions" / "manifests" / batch / "_SUCCESS").exists()
         if not is_read or any(each.startswith((".", "_")) for each in folder.parts):
             continue
-        is_table = path.suffix == ".parquet"
-        rows = (
-            pq.ParquetFile(path).read().to_pylist() if is_table else list(map(_sorted, path.read_text().splitlines()))
-        )
         rows_of_folder = found.setdefault(_BATCH.sub("N", str(folder)), Counter())
-        rows_of_folder.update(_BATCH.sub("N", repr(row)) for row in rows)
+        rows_of_folder.update(_BATCH.sub("N", repr(row)) for row in _rows(path))
     return found
+
+
+def _rows(path: Path) -> Sequence[Any]:
+    if path.suffix == ".parquet":
+        rows: list[Any] = pq.ParquetFile(path).read().to_pylist()
+        return rows
+    lines = path.read_text().splitlines()
+    return lines if path.parent.name == "last-used" else [_sorted(line) for line in lines]
 
 
 def _sorted(document: str) -> dict[str, Any]:

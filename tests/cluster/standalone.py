@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from app.pipeline.spark.java import find_java
+
 PATIENCE_S = 180.0
 """Spark's daemons take seconds to start, and minutes where others work beside them."""
 
@@ -35,13 +37,15 @@ _REGISTERED = re.compile("(Successfully registered with master)")
 class Cluster:
     """Two workers of one core each; `with` starts and ends it, executors included."""
 
-    def __init__(self, folder: Path, java_home: Path) -> None:
+    def __init__(self, folder: Path, java_home: Path, *, worker_memory: str = "1g", java_options: str = _JVM) -> None:
         self.folder = folder
         self.shared = folder / "shared"
         self.driver_only = folder / "driver-only"
         self.python = folder / "python" / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
         self.url = ""
         self._java_home = java_home
+        self._worker_memory = worker_memory
+        self._java_options = java_options
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -59,7 +63,11 @@ class Cluster:
     @property
     def variables(self) -> dict[str, str]:
         """Of a driver."""
-        return {"JAVA_HOME": str(self._java_home), "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": _JVM}
+        return {
+            "JAVA_HOME": str(self._java_home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "JDK_JAVA_OPTIONS": self._java_options,
+        }
 
     def __enter__(self) -> Self:
         for each in (self.shared, self.driver_only):
@@ -90,7 +98,8 @@ class Cluster:
     def start_worker(self, number: int) -> None:
         name = f"worker-{number}"
         self._log(name).unlink(missing_ok=True)
-        where = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / name)]
+        share = ["--cores", "1", "--memory", self._worker_memory]
+        where = ["--host", "127.0.0.1", *share, "--work-dir", str(self.folder / name)]
         self._start(name, "worker.Worker", *where, self.url)
 
     def await_workers(self) -> None:
@@ -195,6 +204,16 @@ def _command(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+def found_java_home() -> Path:
+    """The Java that jobs would take. Raises PipelineError without one."""
+    java = find_java(os.environ)
+    if java.home is not None or "JAVA_HOME" in os.environ:
+        return java.home or Path(os.environ["JAVA_HOME"])
+    program = shutil.which("java")
+    assert program is not None
+    return Path(program).resolve().parents[1]
 
 
 def driver_environment(cluster: Cluster) -> dict[str, str]:

@@ -1,14 +1,12 @@
 """One principal has half of the log, and `User:*` has ACLs that every decision needs: no task gets most of the work."""
 
-import json
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
-from pathlib import Path
 
 from app.pipeline.access.replay import DEFAULT_BUCKETS, LEAST_SPLIT
 from tests.cluster.nights import BUSY_PATIENCE_S, ROOT, Company, ended, started, tables
+from tests.cluster.stages import event_log, largest_stage
 from tests.cluster.standalone import Cluster, driver_environment
 
 _ACLS = LEAST_SPLIT // 8
@@ -27,32 +25,16 @@ def test_a_log_of_which_one_principal_has_half_is_spread_over_the_cluster(cluste
     )
     shutil.copytree(here, there)
     events.mkdir()
-    told = {"enabled": "true", "dir": events.as_uri(), "rolling.enabled": "false", "compress": "false"}
-    telling = [word for name, value in told.items() for word in ("--conf", f"spark.eventLog.{name}={value}")]
     said = []
-    for home, where in ((here, ["--master", "local[2]"]), (there, [*cluster.arguments, *telling])):
+    for home, where in ((here, ["--master", "local[2]"]), (there, [*cluster.arguments, *event_log(events)])):
         what_if = ["what-if", "--name", "less", "--delete", str(home / "change.json")]
         driver = started(company, home, [what_if], where, driver_environment(cluster))
         said.append(ended(driver)[1:])
     assert said[0] == said[1]
     assert said[0][0]["status"] == 1
     assert tables(here)["what-if/less/flips"] == tables(there)["what-if/less/flips"]
-    records, executors = _largest_stage(events)
+    records, executors = largest_stage(events)
     assert len(records) == DEFAULT_BUCKETS
     assert len(executors) == 2
     # That principal alone would be eight shares.
     assert max(records) < 2 * sum(records) / len(records)
-
-
-def _largest_stage(events: Path) -> tuple[list[int], set[str]]:
-    """The records that each task of the stage has read that was dealt the most, and the executors that ran them."""
-    (log,) = events.iterdir()
-    records, executors = defaultdict[int, list[int]](list), defaultdict[int, set[str]](set)
-    for line in log.read_text().splitlines():
-        event = json.loads(line)
-        if event["Event"] == "SparkListenerTaskEnd" and event["Task End Reason"]["Reason"] == "Success":
-            read = event["Task Metrics"]["Shuffle Read Metrics"]["Total Records Read"]
-            records[event["Stage ID"]].append(read)
-            executors[event["Stage ID"]].add(event["Task Info"]["Executor ID"])
-    largest = max((stage for stage in records if len(records[stage]) == DEFAULT_BUCKETS), key=lambda s: sum(records[s]))
-    return records[largest], executors[largest]

@@ -13,7 +13,8 @@ from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
-from app.store.writing.acl_store import PostgresAclStore, PostgresBulkStore
+from app.store.writing.acl_store import PostgresAclStore
+from app.store.writing.bulk_store import PostgresBulkStore
 from app.upstream.acl_store import UpstreamAclStore
 from app.upstream.change_feed import UpstreamChangeFeed
 from app.upstream.connection import Connection, UpstreamOptions

@@ -1,7 +1,5 @@
 """What runtime's `AclStore` promises, of the fake and of PostgreSQL."""
 
-from dataclasses import replace
-
 import pytest
 
 from app.core.continuity import KnownHistory
@@ -69,14 +67,14 @@ async def test_duplicates_within_a_call_and_across_a_group_share_the_first_id(su
 async def test_acls_that_differ_in_any_single_field_are_different(subject: Subject) -> None:
     one = topic("orders")
     others = [
-        replace(one, resource_type=ResourceType.GROUP),
-        replace(one, resource_name="Orders"),
-        replace(one, resource_name="orders "),
-        replace(one, pattern_type=PatternType.PREFIXED),
-        replace(one, principal="User:Alice"),
-        replace(one, host="10.0.0.1"),
-        replace(one, operation=AclOperation.WRITE),
-        replace(topic("ordersU"), principal="ser:alice"),
+        one._replace(resource_type=ResourceType.GROUP),
+        one._replace(resource_name="Orders"),
+        one._replace(resource_name="orders "),
+        one._replace(pattern_type=PatternType.PREFIXED),
+        one._replace(principal="User:Alice"),
+        one._replace(host="10.0.0.1"),
+        one._replace(operation=AclOperation.WRITE),
+        topic("ordersU")._replace(principal="ser:alice"),
     ]
 
     (outcome,) = await subject.write(create(one, *others))
@@ -158,8 +156,8 @@ async def test_matches_stand_in_sort_order(subject: Subject) -> None:
         topic("z"),
         topic("\U0001f600"),
         topic("\uffee"),
-        replace(topic("a"), resource_type=ResourceType.GROUP),
-        replace(topic("a"), operation=AclOperation.DESCRIBE),
+        topic("a")._replace(resource_type=ResourceType.GROUP),
+        topic("a")._replace(operation=AclOperation.DESCRIBE),
     ]
     await subject.write(create(*bindings))
     as_listed = [acl.binding for acl in await subject.acls()]

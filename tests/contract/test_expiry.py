@@ -1,7 +1,6 @@
 """ACLs that have ended, by the store's clock: of the fake and of PostgreSQL."""
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from app.core.digest import digest_of
@@ -13,7 +12,7 @@ from tests.contract.subject import Subject
 from tests.updates import ACTOR, created, topic
 
 END = datetime(2099, 11, 30, 18, tzinfo=UTC)
-DENY = replace(topic("deny"), permission_type=AclPermissionType.DENY)
+DENY = topic("deny")._replace(permission_type=AclPermissionType.DENY)
 
 
 async def store_time(subject: Subject) -> datetime:

@@ -15,7 +15,6 @@ from tests.deploy.test_prometheus import ALERTS
 pytestmark = pytest.mark.timeout(900)
 
 CHART = DEPLOY / "helm" / "klamm"
-SITE = "https://docs.example.com/klamm/"
 # `helm install --namespace` doesn't make it; the page has it applied before.
 NOT_IN_THE_CHART = {"Namespace"}
 # The job and its volumes are no part of the service: the chart leaves them to kustomize.
@@ -88,7 +87,7 @@ def test_values_reach_the_objects() -> None:
         "nodeSelector": {"disk": "fast"},
         "tolerations": [{"operator": "Exists"}],
         "network": {"databaseCidrs": ["10.1.0.0/16"], "databasePort": 6432, "monitoringNamespace": "prometheus"},
-        "prometheusOperator": {"enabled": True, "runbooks": "https://wiki.example.org/klamm/"},
+        "prometheusOperator": {"enabled": True, "runbooks": "https://wiki.example.org/klamm/runbooks.html"},
     }
     objects = _substance(charted(json.dumps(values)))
     for container in containers_of(pods_of(charted(json.dumps(values)))):
@@ -109,7 +108,7 @@ def test_values_reach_the_objects() -> None:
     rule = objects["PrometheusRule", "klamm"]["spec"]
     alerts = [each for group in rule["groups"] for each in group["rules"]]
     assert [each["annotations"]["runbook_url"] for each in alerts] == [
-        each["annotations"]["runbook_url"].replace(SITE, "https://wiki.example.org/klamm/") for each in ALERTS
+        f"https://wiki.example.org/klamm/runbooks.html#{each['alert'].lower()}" for each in ALERTS
     ]
 
 

@@ -2,15 +2,14 @@
 
 import threading
 import time
-from types import TracebackType
-from typing import Self
 
 import httpx
 
+from tests.e2e.repeating import Repeating
 from tests.e2e.service import PATIENCE_S, Json, Service
 
 
-class Asking:
+class Asking(Repeating):
     """Some threads that post this body to authorize for as long as the block lasts.
 
     `wrong` holds whatever came back that was not the expected results; `answers` counts all that came back.
@@ -23,25 +22,12 @@ class Asking:
         self._url = service.url
         self._body = body
         self._expected = expected
-        self._done = threading.Event()
         self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._ask) for _ in range(threads)]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        for thread in self._threads:
-            thread.join(PATIENCE_S)
+        super().__init__(*[self._ask] * threads)
 
     def _ask(self) -> None:
         with httpx.Client(base_url=self._url, timeout=PATIENCE_S) as http:
-            while not self._done.is_set():
+            while not self.done.is_set():
                 began_at = time.monotonic()
                 self._note(self._fault_of(http), time.monotonic() - began_at)
                 time.sleep(0.005)

@@ -1,19 +1,14 @@
 """A klamm.toml with a caller of every kind, and what each of them shows."""
 
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import jwt
-from cryptography.hazmat.primitives.asymmetric import ec
-from jwt.algorithms import ECAlgorithm
-
 from app.rest.callers.token_file import add_token
+from tests.issuers import AUDIENCE, Key, issuer_table, key_set
 from tests.planted import plant
 
 ISSUER = "https://login.example.com/"
-AUDIENCE = "klamm"
 
 _CONFIGURATION = """\
 tokens.file = "klamm.tokens"
@@ -48,11 +43,6 @@ principals = ["User:*"]
 issuer = "corp"
 subject = "gateway"
 
-[issuers.corp]
-issuer = "https://login.example.com/"
-audience = "klamm"
-jwks = "jwks.json"
-algorithms = ["ES256"]
 """
 STATIC = ("anyone", "orders", "broker", "platform", "root", "prometheus")
 
@@ -61,25 +51,24 @@ class Corp:
     """An issuer with one key."""
 
     def __init__(self) -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._key = Key("one")
 
     @property
-    def jwks(self) -> str:
+    def jwks(self) -> bytes:
         """Its public key, as a key set."""
-        key = json.loads(ECAlgorithm.to_jwk(self._key.public_key()))
-        return json.dumps({"keys": [{**key, "kid": "one", "alg": "ES256", "use": "sig"}]})
+        return key_set(self._key)
 
     def token(self, ends_in_s: float = 3_600, **more: object) -> str:
         """A token of the caller `gateway`."""
         now = time.time()
         claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "gateway", "iat": now - 7_200, "exp": now + ends_in_s, **more}
-        return plant(jwt.encode(claims, self._key, "ES256", headers={"kid": "one"}))
+        return plant(self._key.sign(claims))
 
 
 def write_configuration(folder: Path, corp: Corp) -> Mapping[str, str]:
     """Put klamm.toml and what it names into a folder; returns each static caller's token."""
-    (folder / "klamm.toml").write_text(_CONFIGURATION)
-    (folder / "jwks.json").write_text(corp.jwks)
+    (folder / "klamm.toml").write_text(_CONFIGURATION + issuer_table("corp", "jwks.json", issuer=ISSUER))
+    (folder / "jwks.json").write_bytes(corp.jwks)
     tokens = {name: plant(add_token(folder / "klamm.tokens", name, STATIC)) for name in STATIC}
     # A second live token changes nothing.
     plant(add_token(folder / "klamm.tokens", "anyone", STATIC))

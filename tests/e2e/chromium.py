@@ -1,5 +1,6 @@
 """A real browser, headless, that says what it drew, what it logged and what it asked for."""
 
+import base64
 import json
 import os
 import re
@@ -7,7 +8,7 @@ import select
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -32,6 +33,10 @@ _FLAGS = (
     "--virtual-time-budget=20000",
 )
 _PATIENCE_S = 120.0
+_KEYS = {"Tab": 9, "End": 35, "Home": 36, "ArrowLeft": 37}
+PICTURES = Path(__file__).parents[2] / "build" / "pictures"
+"""For people to look at; git ignores it."""
+_MAX_HEIGHT = 4_000
 _NARROW = 600
 """Below this width the browser behaves as a telephone's: the page's viewport counts."""
 _OWN = re.compile(r"https?://(?:[\w-]+\.)*(?:google|googleapis|gvt1|gstatic)\.com[/:]")
@@ -77,6 +82,7 @@ class Page:
 
     def __init__(self, page: Path | str, folder: Path, *, width: int, is_dark: bool = False) -> None:
         """`page` is a file, or the address of a page that is served."""
+        self.width = width
         self._replies, replying = os.pipe()
         asked, self._ours = os.pipe()
         self._unread = b""
@@ -157,6 +163,14 @@ class Page:
         assert "exceptionDetails" not in asked, asked
         return asked["result"].get("value")
 
+    def keep_picture(self, name: str) -> None:
+        """The page as it is drawn, from top to bottom, among the pictures that a run of the tests leaves."""
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], _MAX_HEIGHT), "scale": 1}
+        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        (PICTURES / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))
+
     def until(self, expression: str) -> None:
         deadline = time.monotonic() + _PATIENCE_S
         while not self.ask(expression):
@@ -169,7 +183,13 @@ class Page:
         self.call("Input.insertText", text=text)
 
     def press_enter(self) -> None:
-        key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"}
+        self._press({"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"})
+
+    def press(self, key: str) -> None:
+        """A key that writes nothing: `Tab`, `ArrowLeft`, `Home`, `End`."""
+        self._press({"key": key, "code": key, "windowsVirtualKeyCode": _KEYS[key]})
+
+    def _press(self, key: Mapping[str, Any]) -> None:
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, **key)
 

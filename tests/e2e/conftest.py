@@ -1,11 +1,14 @@
 """Services and stores that several tests of a module share."""
 
+import os
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.bodies import BODIES
-from tests.e2e.postgres import OwnPostgres, Store
+from tests.e2e.postgres import OwnPostgres, Store, processes_in
 from tests.e2e.service import Service
 
 
@@ -44,3 +47,11 @@ def closed(store: Store) -> Store:
     """The same, but nobody listens on its port."""
     store.server.stop()
     return store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A data folder; whatever a failed test leaves running in it is ended."""
+    yield tmp_path / "data"
+    for process in processes_in(tmp_path / "data"):
+        os.kill(process, signal.SIGKILL)

@@ -8,10 +8,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+from tests.e2e.repeating import Repeating
 from tests.e2e.service import PATIENCE_S, Json, action, binding, context
 
 POLL_S = 0.1
@@ -26,26 +28,13 @@ QUESTION: Json = {"context": context("User:alice"), "actions": [action("orders")
 RESULTS = ["ALLOWED", "DENIED"]
 
 
-class Endpoints:
+class Endpoints(Repeating):
     """The replicas that may be sent to, as of a look every 100 ms. `set` gives one a new address, or none."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._urls: list[str] = [*urls]
         self._ready_at: dict[str, float] = {}
-        self._done = threading.Event()
-        self._threads = [threading.Thread(target=self._follow, args=(slot,)) for slot in range(len(urls))]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        for thread in self._threads:
-            thread.join(PATIENCE_S)
+        super().__init__(*(partial(self._follow, slot) for slot in range(len(urls))))
 
     def set(self, slot: int, url: str) -> None:
         """A replica has come in the place of another."""
@@ -58,7 +47,7 @@ class Endpoints:
         return [url for url, at in sorted(self._ready_at.items()) if now - at < DELAY_S]
 
     def _follow(self, slot: int) -> None:
-        while not self._done.wait(POLL_S):
+        while not self.done.wait(POLL_S):
             url = self._urls[slot]
             if _is_ready(url):
                 self._ready_at[url] = time.monotonic()

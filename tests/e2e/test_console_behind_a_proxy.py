@@ -4,10 +4,9 @@ import re
 from pathlib import Path
 
 from tests.e2e.callers import Corp, write_configuration
-from tests.e2e.chromium import Page
 from tests.e2e.raw import exchange
 from tests.e2e.service import Service
-from tests.e2e.test_console_in_a_browser import BOB, click, words
+from tests.e2e.test_console_in_a_browser import BOB, click, signing_in, words
 
 ALICE = """
 [callers.alice]
@@ -24,13 +23,7 @@ def test_a_proxys_token_signs_in_and_each_request_stands_for_itself(tmp_path: Pa
     with (tmp_path / "klamm.toml").open("a", encoding="utf-8") as file:
         file.write(ALICE)
     token = corp.token(sub="alice")
-    arguments = ["--data-dir", "data"]
-    with (
-        Service(arguments, {"KLAMM_CONSOLE_ENABLED": "true"}, folder=tmp_path) as guarded,
-        Page(guarded.url + BOB, tmp_path / "browser", width=1400) as page,
-    ):
-        guarded.ready()
-        assert "Sign in" in words(page)
+    with signing_in(tmp_path) as (guarded, page):
         page.call("Network.enable")
         page.call("Network.setExtraHTTPHeaders", headers={"Authorization": f"Bearer {token}"})
         page.go(guarded.url + BOB)

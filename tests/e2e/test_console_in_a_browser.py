@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -26,15 +27,24 @@ PAGES = (
     "/console/acls?principal=User:nobody",
     "/console/create",
     "/console/create?preset=streams",
+    "/console/create?instead=none",
     "/console/resource",
     "/console/resource?" + urlencode({"type": "TOPIC", "name": "orders"}),
+    "/console/resource?" + urlencode({"type": "TOPIC", "name": "moved"}),
     "/console/principal",
     "/console/principal?principal=User:alice",
     "/console/principal?principal=User:alice&view=tree",
     "/console/history",
+    "/console/history?at=2099-01-01T00:00:00Z",
     "/console/hygiene",
+    "/console/hygiene?run=9",
+    "/console/hygiene?run=8",
+    "/console/state?at=2099-01-01T00:00:00Z",
     "/console/state",
 )
+
+STEPS = ((BOB, "Allow for 8 hours"), ("/console/acls?principal=User:carol", "Change"))
+"""Pages that a button leads to: a plan, and an ACL's form."""
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +59,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             *(binding(name, f"User:{name}", "READ") for name in HOSTILE),
         )
         write_findings(running, folder)
+        running.create(*(binding("moved", f"User:{name}"[:200], "WRITE") for name in ("mover", *HOSTILE)))
+        running.create(binding("moved"))
+        running.delete({"principal": "User:alice", "resource_name": "moved"})
         yield running
 
 
@@ -150,7 +163,7 @@ def test_groups_are_asked_with(service: Service, page: Page) -> None:
 
 def test_one_changes_and_the_other_sees_it(service: Service, page: Page, tmp_path: Path) -> None:
     page.go(f"{service.url}/console/acls?principal=User:live")
-    assert "No ACL is so" in words(page)
+    assert "No ACL matches" in words(page)
     with Page(f"{service.url}/console/history?principal=User:live", tmp_path / "other", width=390) as other:
         eventually(lambda: service.metric("klamm_watch_readers") >= 2, "both pages read the feed")
         service.create(binding("seen-at-once", "User:live"))
@@ -197,11 +210,51 @@ def test_one_walks_through_a_tree_of_names_and_a_resources_past(service: Service
     click(page, "Earlier")
     assert "As things stood at" in words(page)
     assert "WRITE" not in page.ask("document.querySelector('section ul.acls').innerText")
-    page.ask("document.querySelector('select[name=at]').selectedIndex = 0")
     click(page, "Go there")
-    assert "As things stood at" not in words(page)
+    assert "As things stood at" in words(page), "the slider stands where the page is"
     service.delete({"principal": "User:walker"})
     assert page.said == []
+
+
+def test_the_slider_shows_the_past_by_keys_alone(service: Service, page: Page) -> None:
+    for operation in ("READ", "WRITE", "DESCRIBE_CONFIGS"):
+        service.create(binding("slid", "User:slider", operation))
+    address = f"{service.url}/console/resource?type=TOPIC&name=slid"
+    page.go(address)
+    matrix = "document.querySelectorAll('.matrix .cell.yes').length"
+    now = page.ask(matrix)
+    page.ask("document.querySelector('#stop').focus()")
+    page.press("ArrowLeft")
+    page.until("document.querySelector('main').innerText.includes('As things stood at')")
+    assert page.ask(matrix) < now
+    assert "at=" in page.ask("location.href")
+    assert page.ask("document.activeElement.id") == "stop"
+    page.press("Home")
+    page.until("document.querySelector('#stop').value === '0' && document.querySelectorAll('.cell.yes').length < 4")
+    assert page.ask("document.querySelector('#stop').getAttribute('aria-valuetext').includes('READ')")
+    sent = page.ask("location.href")
+    shown = words(page)
+    page.go(sent)
+    assert words(page) == shown, "the address is that of the state"
+    page.ask("document.querySelector('#stop').focus()")
+    page.press("End")
+    page.until("!document.querySelector('main').innerText.includes('As things stood at')")
+    assert page.ask("location.href") == address
+    assert page.ask(matrix) == now
+    service.delete({"principal": "User:slider"})
+    assert page.said == []
+
+
+def test_the_slider_needs_no_script(service: Service, tmp_path: Path) -> None:
+    for operation in ("READ", "WRITE"):
+        service.create(binding("still", "User:still", operation))
+    with Page("about:blank", tmp_path, width=1400) as page:
+        page.call("Emulation.setScriptExecutionDisabled", value=True)
+        page.go(f"{service.url}/console/resource?type=TOPIC&name=still")
+        page.ask("document.querySelector('#stop').value = 0")
+        click(page, "Go there")
+        assert "As things stood at" in words(page)
+    service.delete({"principal": "User:still"})
 
 
 def test_rates_are_drawn(service: Service, page: Page) -> None:
@@ -218,13 +271,20 @@ def test_each_page_is_within_the_screen_for_everybody_and_runs_nothing_of_others
     service: Service, tmp_path: Path, *, width: int, is_dark: bool
 ) -> None:
     with Page(f"{service.url}/console", tmp_path, width=width, is_dark=is_dark) as page:
-        for path in PAGES:
+        for number, path in enumerate(PAGES):
             page.go(service.url + path)
+            page.keep_picture(f"console-{number:02}-{width}-{'dark' if is_dark else 'light'}")
             page.ask("document.querySelectorAll('main details').forEach((each) => { each.open = true; })")
-            assert page.ask("document.documentElement.scrollWidth - innerWidth") <= 0, path
+            assert page.ask("document.documentElement.scrollWidth") <= page.width, path
             assert page.ask("document.title.endsWith('Klamm')"), path
             page.said.clear()
             assert (path, faults(page)) == (path, [])
+        for step, (path, button) in enumerate(STEPS):
+            page.go(service.url + path)
+            click(page, button)
+            page.keep_picture(f"console-step-{step}-{width}-{'dark' if is_dark else 'light'}")
+            assert page.ask("document.documentElement.scrollWidth") <= width, button
+            assert (button, faults(page)) == (button, [])
 
 
 def test_nothing_is_said_and_no_rule_is_broken(
@@ -264,15 +324,22 @@ def test_reading_needs_no_script(service: Service, tmp_path: Path) -> None:
         assert "Ready" in words(page)
 
 
-def test_one_signs_in_and_the_session_ends_with_its_token(tmp_path: Path) -> None:
-    tokens = write_configuration(tmp_path, Corp())
-    arguments = ["--data-dir", "data"]
+@contextmanager
+def signing_in(folder: Path) -> Iterator[tuple[Service, Page]]:
+    """A service configured in this folder, and the page that it shows who has not signed in."""
     with (
-        Service(arguments, {"KLAMM_CONSOLE_ENABLED": "true"}, folder=tmp_path) as guarded,
-        Page(guarded.url + BOB, tmp_path / "browser", width=1400) as page,
+        Service(["--data-dir", "data"], {"KLAMM_CONSOLE_ENABLED": "true"}, folder=folder) as guarded,
+        Page(guarded.url + BOB, folder / "browser", width=1400) as page,
     ):
         guarded.ready()
         assert "Sign in" in words(page)
+        assert faults(page) == []
+        yield guarded, page
+
+
+def test_one_signs_in_and_the_session_ends_with_its_token(tmp_path: Path) -> None:
+    tokens = write_configuration(tmp_path, Corp())
+    with signing_in(tmp_path) as (guarded, page):
         page.type("#token", tokens["root"])
         click(page, "Sign in")
         assert "Denied" in words(page), "back to the page that was asked for"

@@ -5,7 +5,6 @@ what the test does, never the clock.
 """
 
 import json
-import os
 import re
 import signal
 import socket
@@ -53,14 +52,6 @@ FOR_EVER = {"KLAMM_DRAIN_MS": "300000"}
 A_MOMENT = {"KLAMM_DRAIN_MS": "300"}
 QUESTION: Json = {"context": context("User:alice"), "actions": [action("orders"), action("payments")]}
 ANSWER = ["ALLOWED", "DENIED"]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """A data folder; whatever a failed test leaves running in it is ended."""
-    yield tmp_path / "data"
-    for process in processes_in(tmp_path / "data"):
-        os.kill(process, signal.SIGKILL)
 
 
 @pytest.fixture(params=[1, pytest.param(2, marks=_MORE)], ids=["one process", "two workers"])

@@ -3,17 +3,16 @@
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import httpx
 import pytest
 
 from tests.e2e.postgres import Store, sql
+from tests.e2e.repeating import Repeating
 from tests.e2e.service import PATIENCE_S, Json, Service, action, binding, context, eventually
 from tests.e2e.workers import kill, pids, ready, service_of
 
@@ -41,7 +40,7 @@ def off_by(folder: Path, seconds: int) -> dict[str, str]:
     return {"PYTHONPATH": str(folder)}
 
 
-class Sampling:
+class Sampling(Repeating):
     """Threads that ask a service all the time: when each question was sent, by the store's clock, and its answer.
 
     PostgreSQL is on this machine, so its clock is the tests' own.
@@ -50,24 +49,11 @@ class Sampling:
     def __init__(self, service: Service, threads: int = 2) -> None:
         self.answers: list[tuple[float, set[str]]] = []
         self._url = service.url
-        self._done = threading.Event()
-        self._threads = [threading.Thread(target=self._ask) for _ in range(threads)]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        for thread in self._threads:
-            thread.join(PATIENCE_S)
+        super().__init__(*[self._ask] * threads)
 
     def _ask(self) -> None:
         with httpx.Client(base_url=self._url, timeout=PATIENCE_S) as http:
-            while not self._done.is_set():
+            while not self.done.is_set():
                 sent_at = time.time()
                 reply = http.post("/v1/authorize", json=QUESTION)
                 if reply.status_code == httpx.codes.TOO_MANY_REQUESTS:
@@ -158,13 +144,19 @@ def test_an_allow_ends_while_postgresql_is_away_also_for_who_was_frozen_over_the
 
 def first_answers(service: Service, clients: Sequence[httpx.Client], ends_at: int) -> list[list[str]]:
     """What those are told first who ask workers that stand still over the end, and then go on."""
+    return asked_while_frozen(pids(service).values(), clients, QUESTION, ends_at)
+
+
+def asked_while_frozen(
+    processes: Collection[int], clients: Sequence[httpx.Client], question: Json, ends_at: int
+) -> list[list[str]]:
+    """The first answers of processes that stand still over the end; before it they have allowed it."""
     for client in clients:
-        assert client.post("/v1/authorize", json=QUESTION).json()["results"][0] == "ALLOWED"
+        assert client.post("/v1/authorize", json=question).json()["results"][0] == "ALLOWED"
     found: list[list[str]] = []
-    asking = [threading.Thread(target=_ask, args=(client, found)) for client in clients]
-    frozen = pids(service).values()
+    asking = [threading.Thread(target=_ask, args=(client, question, found)) for client in clients]
     try:
-        for pid in frozen:
+        for pid in processes:
             kill(pid, signal.SIGSTOP)
         time.sleep(max(0, ends_at + 0.01 - time.time()))
         for thread in asking:
@@ -172,14 +164,14 @@ def first_answers(service: Service, clients: Sequence[httpx.Client], ends_at: in
         time.sleep(0.5)
         assert found == []
     finally:
-        for pid in frozen:
+        for pid in processes:
             kill(pid, signal.SIGCONT)
     for thread in asking:
         thread.join(PATIENCE_S)
     return found
 
 
-def _ask(client: httpx.Client, found: list[list[str]]) -> None:
-    while (reply := client.post("/v1/authorize", json=QUESTION)).status_code == httpx.codes.TOO_MANY_REQUESTS:
+def _ask(client: httpx.Client, question: Json, found: list[list[str]]) -> None:
+    while (reply := client.post("/v1/authorize", json=question)).status_code == httpx.codes.TOO_MANY_REQUESTS:
         pass
     found.append(reply.json()["results"] if reply.status_code == httpx.codes.OK else [reply.text])

@@ -9,17 +9,11 @@ import pytest
 from tests.cases import each_case
 from tests.e2e.bodies import BODIES
 from tests.e2e.service import Json, Service, action, binding, context, eventually
-from tests.issuers import AUDIENCE, ISSUER, Key, key_set
+from tests.issuers import Key, issuer_table, key_set
 
 TABLES = f"""
 super.users = "User:admin;Group:ops"
-
-[issuers.main]
-issuer = "{ISSUER}"
-audience = "{AUDIENCE}"
-jwks = "keys.json"
-algorithms = ["ES256"]
-
+{issuer_table("main", "keys.json")}
 [callers.gateway]
 role = "decide"
 principals = ["User:*"]

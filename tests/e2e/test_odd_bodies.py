@@ -164,10 +164,15 @@ def _see_end(connection: socket.socket) -> None:
 
 
 def plain_status(world: World, route: tuple[str, str], *, known: bool) -> int:
-    """What a route without a body answers to a request without one."""
-    with connected(world.service) as connection:
-        connection.sendall(world.head(*route, {}, known=known))
-        return _reply(connection, 0.0).status
+    """What a route without a body answers to a request without one, on a machine that has the time."""
+    status = 429
+    for _ in range(10):
+        with connected(world.service) as connection:
+            connection.sendall(world.head(*route, {}, known=known))
+            status = _reply(connection, 0.0).status
+        if status != 429:
+            break
+    return status
 
 
 def expected(world: World, route: tuple[str, str], odd: Odd, *, known: bool) -> set[int]:
@@ -250,23 +255,36 @@ STOPS = {
 
 def test_what_stops_coming_is_given_up(world: World) -> None:
     """On every route at once, or one after the other they would take minutes."""
+    faults = _faults_of_stopping(world, list(product(STOPS, ROUTES, (True, False))))
+    # A busy machine sheds whatever comes; what it has shed is asked again.
+    shed = [case for case, came in faults if came == [429]]
+    assert [each for each in faults if each[0] not in shed] == []
+    assert _faults_of_stopping(world, shed) == []
+
+
+Stopped = tuple[str, tuple[str, str], bool]
+"""How it stops, on which route, and whether its caller is known."""
+
+
+def _faults_of_stopping(world: World, cases: list[Stopped]) -> list[tuple[Stopped, list[int]]]:
+    """What was answered otherwise than it should be, with the statuses that came."""
     with ExitStack() as stack:
         waiting = []
         began = time.monotonic()
-        for what, route, known in product(STOPS, ROUTES, (True, False)):
+        for what, route, known in cases:
             connection = stack.enter_context(connected(world.service))
             connection.settimeout(HANGS_S)
             headers, start = STOPS[what]
             head = world.head(*route, {**JSON, **headers}, known=known)
             connection.sendall(head + start if start else head[:-50])
-            waiting.append((what, route, known, connection))
+            waiting.append(((what, route, known), connection))
         faults = []
-        for what, route, known, connection in waiting:
+        for (what, route, known), connection in waiting:
             came = statuses(received(connection))
             if came not in ([status] for status in _when_given_up(world, what, route, known=known)):
-                faults.append((what, route, known, came))
+                faults.append(((what, route, known), came))
         print(f"{len(waiting)} requests that stop: {time.monotonic() - began:.1f} s")
-    assert faults == []
+    return faults
 
 
 def _when_given_up(world: World, what: str, route: tuple[str, str], *, known: bool) -> set[int]:

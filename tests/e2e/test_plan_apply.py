@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from app.client.http.replies import ServiceError, acl_body, binding_body
+from app.client.http.replies import ServiceError
 from app.client.plan import apply
 from app.client.plan import command as plan
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import validate_new_acl
+from app.formats.acl_bodies import acl_body, binding_body
 from app.formats.command_errors import UsageError
 from app.formats.registry import format_named
 from tests.access_grids import random_acl
@@ -80,7 +81,7 @@ def there(service: Service) -> set[AclBinding]:
 
 
 def _binding(fields: Json) -> AclBinding:
-    return AclBinding.from_words(fields[name] for name in AclBinding.__dataclass_fields__)
+    return AclBinding.from_words(fields[name] for name in AclBinding._fields)
 
 
 def creatable(drawn: Random, count: int) -> set[AclBinding]:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -22,14 +21,6 @@ from tests.surroundings import without_ours
 
 QUESTION: Json = {"context": context("User:alice"), "actions": [action("orders"), action("payments")]}
 ANSWER = ["ALLOWED", "DENIED"]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """A data folder; whatever a failed test leaves running in it is ended."""
-    yield tmp_path / "data"
-    for process in processes_in(tmp_path / "data"):
-        os.kill(process, signal.SIGKILL)
 
 
 def serve(folder: Path) -> Service:

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import pytest
 
 from app.store.migrate import _LOCK_KEY
 from tests.e2e.crowd import Answer, Crowd, answer_in, judge, question_of
@@ -63,6 +64,7 @@ def test_two_replicas_and_four_migrations_that_start_at_once_make_one_store(data
         assert outside.history().last_offset == 2
 
 
+@pytest.mark.full("grids of faults")
 def test_replicas_that_restart_under_load_answer_rightly_or_not_at_all(migrated_database_url: str) -> None:
     keepers = [Keeper(f"keeper-{each}") for each in range(3)]
     names = [key.name for keeper in keepers for key in keeper.keys]

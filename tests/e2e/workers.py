@@ -18,6 +18,7 @@ import asyncpg
 import httpx
 
 from tests.e2e.postgres import Store
+from tests.e2e.repeating import Repeating
 from tests.e2e.service import PATIENCE_S, ROOT, VARIABLES, Json, Service, eventually
 from tests.planted import hear, plant_password
 from tests.surroundings import without_ours
@@ -127,28 +128,17 @@ def asked(client: httpx.Client, body: Json) -> str:
     return ",".join(reply.json()["results"]) if reply.status_code == httpx.codes.OK else f"{reply.status_code}"
 
 
-class Probing:
+class Probing(Repeating):
     """Asks `/readyz` all the time, over a new connection each time; `refusals` are what was answered but for `ok`."""
 
     def __init__(self, service: Service) -> None:
         self.refusals: list[str] = []
         self.answers = 0
         self._url = f"{service.url}/readyz"
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._probe)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        self._thread.join(PATIENCE_S)
+        super().__init__(self._probe)
 
     def _probe(self) -> None:
-        while not self._done.wait(0.01):
+        while not self.done.wait(0.01):
             try:
                 answer = httpx.get(self._url, timeout=PATIENCE_S)
             except httpx.TransportError:

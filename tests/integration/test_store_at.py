@@ -26,8 +26,9 @@ from app.core.past import Moment
 from app.core.records import Record
 from app.core.token import Token
 from app.formats.database_url import DatabaseUrl
-from app.runtime.authorizer import Authorizer, ExplainedCaller
+from app.runtime.authorizer import Authorizer
 from app.runtime.past import Past, PastImage
+from app.runtime.rights import ExplainedCaller
 from app.store.engine import Connection
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.reading.past import PostgresPast
@@ -180,7 +181,7 @@ async def compare(world: World, seeds: range, questions: int) -> None:
 async def test_answers_of_the_past_equal_core_on_the_image_of_then(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.store.reading.state._STRETCH", 20)
+    monkeypatch.setattr("app.runtime.past._STRETCH", 20)
     await compare(world, range(10), 100)
 
 
@@ -189,7 +190,7 @@ async def test_answers_of_the_past_equal_core_on_the_image_of_then(
 async def test_many_answers_of_the_past_equal_core_on_the_image_of_then(
     world: World, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
-    monkeypatch.setattr("app.store.reading.state._STRETCH", 20)
+    monkeypatch.setattr("app.runtime.past._STRETCH", 20)
     await compare(world, range(first, first + 29), 100)
 
 

@@ -15,7 +15,8 @@ from app.runtime.importing import ImportCounts, Importer, ImportOptions
 from app.store.engine import Connection
 from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
-from app.store.writing.acl_store import PostgresAclStore, PostgresBulkStore
+from app.store.writing.acl_store import PostgresAclStore
+from app.store.writing.bulk_store import PostgresBulkStore
 from tests.contract.test_bulk_store import batch
 from tests.integration.conftest import SHORT
 from tests.proxy import COMMIT, proxy_to

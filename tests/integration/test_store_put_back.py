@@ -36,19 +36,19 @@ Update = Callable[[Authorizer], Awaitable[Token]]
 
 
 async def delete_what_was_kept(authorizer: Authorizer) -> Token:
-    return (await authorizer.delete_acls(ROOT, [named("kept")], PATIENCE_S))[1]
+    return (await authorizer.updates.delete_acls(ROOT, [named("kept")], PATIENCE_S))[1]
 
 
 async def delete_what_was_lost(authorizer: Authorizer) -> Token:
-    return (await authorizer.delete_acls(ROOT, [named("lost")], PATIENCE_S))[1]
+    return (await authorizer.updates.delete_acls(ROOT, [named("lost")], PATIENCE_S))[1]
 
 
 async def unset_what_was_kept(authorizer: Authorizer) -> Token:
-    return (await authorizer.alter_configs(ROOT, [("super.users", None)], PATIENCE_S))[1]
+    return (await authorizer.updates.alter_configs(ROOT, [("super.users", None)], PATIENCE_S))[1]
 
 
 async def unset_what_was_lost(authorizer: Authorizer) -> Token:
-    return (await authorizer.alter_configs(ROOT, [("allow.everyone.if.no.acl.found", None)], PATIENCE_S))[1]
+    return (await authorizer.updates.alter_configs(ROOT, [("allow.everyone.if.no.acl.found", None)], PATIENCE_S))[1]
 
 
 KINDS: list[tuple[Update, str, str]] = [
@@ -80,17 +80,17 @@ async def replicas_on(dsn: str) -> AsyncIterator[list[Authorizer]]:
 
 
 async def write_what_is_kept(authorizer: Authorizer) -> None:
-    await authorizer.create_acls(ROOT, new([acl("kept", "User:alice")]), PATIENCE_S)
-    await authorizer.alter_configs(ROOT, [("super.users", "User:root;User:carol")], PATIENCE_S)
+    await authorizer.updates.create_acls(ROOT, new([acl("kept", "User:alice")]), PATIENCE_S)
+    await authorizer.updates.alter_configs(ROOT, [("super.users", "User:root;User:carol")], PATIENCE_S)
 
 
 async def write_what_will_be_lost(replicas: list[Authorizer], number: int) -> Token:
     """The token of the lost history's end, which every replica has reached."""
     one = replicas[number % len(replicas)]
-    await one.create_acls(
+    await one.updates.create_acls(
         ROOT, new([acl("lost", "User:bob"), *(acl(f"filler-{each}") for each in range(20))]), PATIENCE_S
     )
-    _, token = await one.alter_configs(ROOT, [("allow.everyone.if.no.acl.found", "true")], PATIENCE_S)
+    _, token = await one.updates.alter_configs(ROOT, [("allow.everyone.if.no.acl.found", "true")], PATIENCE_S)
     for each in replicas:
         await each.wait_for(str(token))
     return token
@@ -107,8 +107,8 @@ async def one_round(
     down = asyncio.Event()
     restore = asyncio.ensure_future(put_back(down))
     await down.wait()
-    waiting = [asyncio.create_task(acknowledging.create_acls(ROOT, new([acl(f"new-{number}")]), PATIENCE_S))]
-    waiting.append(asyncio.create_task(other.create_acls(ROOT, new([acl(f"newer-{number}")]), PATIENCE_S)))
+    waiting = [asyncio.create_task(acknowledging.updates.create_acls(ROOT, new([acl(f"new-{number}")]), PATIENCE_S))]
+    waiting.append(asyncio.create_task(other.updates.create_acls(ROOT, new([acl(f"newer-{number}")]), PATIENCE_S)))
     judged = asyncio.create_task(judge(update(acknowledging), (other, acknowledging), principal, topic))
     await restore
     token = await judged
@@ -179,7 +179,7 @@ async def until_writers_wait(database: Connection, number: int) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.full("grids of faults")
 @pytest.mark.timeout(900)
 def test_a_data_directory_put_back_again_and_again(tmp_path: Path) -> None:
     with EmbeddedPostgres(new_folder(tmp_path / "data")) as server:

@@ -19,7 +19,8 @@ from app.store.embedded.server import EmbeddedPostgres
 from app.store.engine import Connection
 from app.store.migrate import downgrade, migrate
 from app.store.reading.change_feed import PostgresChangeFeed
-from app.store.writing.acl_store import PostgresAclStore, PostgresBulkStore
+from app.store.writing.acl_store import PostgresAclStore
+from app.store.writing.bulk_store import PostgresBulkStore
 from tests.database_roles import (
     MIGRATE,
     PASSWORD,

@@ -5,12 +5,11 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tests.e2e.service import ROOT, eventually
 from tests.kafka.broker import LOGGING
 from tests.kafka.jars import Kafka, NotToBeHadError
+from tests.kafka.jvm import Jvm
 
 _TIMEOUT_S = 580
 
@@ -56,43 +55,19 @@ def build(kafka: Kafka, folder: Path) -> Authorizer:
     return Authorizer(jar, Kafka(kafka.java, f"{jar}:{folder / 'test-classes'}:{kafka.classpath}"))
 
 
-class Host:
+class Host(Jvm):
     """The authorizer in a JVM of its own, without a broker."""
 
     def __init__(self, authorizer: Authorizer, folder: Path, **settings: str) -> None:
         """Settings are named with `_` for `.`."""
         file = folder / "host.properties"
         file.write_text("".join(f"{name.replace('_', '.')}={value}\n" for name, value in settings.items()))
-        self._process = subprocess.Popen(
-            authorizer.kafka.command("klamm.kafka.Host", str(file), flags=("-Xmx256m", LOGGING)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            encoding="utf-8",
-        )
-        self.began = self._line()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.kill()
-        self._process.wait(60)
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            stream.close()
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().rstrip("\n")
+        super().__init__(authorizer.kafka, "klamm.kafka.Host", str(file), flags=())
+        self.began = self.line()
 
     def do(self, what: str, **more: object) -> str:
         """What the authorizer answers."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"do": what, **more}) + "\n")
-        self._process.stdin.flush()
-        return self._line()
+        return self.answer_to(json.dumps({"do": what, **more}))
 
     def reads(self, name: str, principal: str = "User:alice") -> str:
         """ALLOWED, DENIED, or an exception's text."""
@@ -104,6 +79,4 @@ class Host:
 
     def ended(self) -> str:
         """Close the authorizer; which of its threads are left."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        return self._line()
+        return self.last_line()

@@ -48,6 +48,18 @@ def _by_the_rules(line: Line) -> Line:
     return line
 
 
+def test_an_answer_that_was_long_on_its_way_ends_no_allow_too_early(authorizer: Authorizer) -> None:
+    """The count before it is closer, but for an answer that is ahead of it, or far behind."""
+    assert authorizer.run("StoreTimes") == [
+        "first: 0",
+        "long on its way: 0",
+        "ahead and long on its way: 3660",
+        "behind: -3550",
+        "suspended: true",
+        "long on its way then: 0 false",
+    ]
+
+
 @pytest.mark.parametrize("name", ["authorize", "authorize_quirks", "by_resource_type", "filters"])
 def test_it_answers_as_kafkas_own_classes_do(authorizer: Authorizer, tmp_path: Path, name: str) -> None:
     asked = "\n".join(json.dumps(_by_the_rules(line)) for line in lines(name))

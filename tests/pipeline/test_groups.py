@@ -1,7 +1,6 @@
 """Decisions about callers with groups, asked again of core in buckets, before and after a change."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -31,7 +30,7 @@ def acls_of_groups(seed: int) -> list[StandardAcl]:
     draw = Random(seed)
     of_groups = [f"Group:{each}" for each in "ab*"]
     acls = (each.binding for each in random_acls(seed, 15))
-    return numbered(replace(each, principal=draw.choice((each.principal, *of_groups[:2]))) for each in acls)
+    return numbered(each._replace(principal=draw.choice((each.principal, *of_groups[:2]))) for each in acls)
 
 
 def answer(image: AuthorizerImage, row: Any) -> tuple[str, str, str | None]:  # noqa: ANN401 - a row of Spark's or the log's

@@ -1,15 +1,17 @@
 import csv
 from collections import defaultdict
+from datetime import datetime, timedelta
 
 import pytest
 from pyspark.sql import SparkSession
 
 from app.console.findings import last_found
+from app.console.usage import read_uses
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclPermissionType, PatternType, ResourceType
 from app.pipeline.hygiene.findings import KINDS
 from tests.pipeline.hygiene_runs import Run
-from tests.pipeline.logs import answer, loaded, random_questions
+from tests.pipeline.logs import BEGAN, answer, loaded, random_questions
 from tests.pipeline.random_stores import random_acls
 
 LISTED = [("TOPIC", "abcx"), ("GROUP", "zz"), ("USER", "h")]
@@ -78,9 +80,21 @@ def test_the_console_lists_what_was_found(run: Run) -> None:
     for each in found.findings:
         row = by_id[str(each.acl_id)]
         assert (each.kind, each.why, each.is_mended) == (row["kind"], row["why"], bool(row["mend"]))
-        assert AclBinding.from_words(each.acl).words == tuple(row[name] for name in AclBinding.__dataclass_fields__)
+        assert AclBinding.from_words(each.acl).words == tuple(row[name] for name in AclBinding._fields)
         added = [command for command in row["mend"] if " --add " in command]
         assert len(each.narrower) >= len(added), "what kafka-acls can't say is here, too"
+
+
+def test_the_console_finds_when_each_acl_and_principal_was_last_used(run: Run) -> None:
+    image, last = loaded(run.acls, allow_everyone=False), dict[str, datetime]()
+    for number, question in enumerate(run.asked):
+        for each in (question[0], answer(image, question)[2]):
+            if each is not None:
+                last[each] = BEGAN + timedelta(minutes=number)
+    acls = {str(acl.id) for acl in run.acls}
+    assert 0 < len(last.keys() & acls) < len(acls)
+    found = read_uses(str(run.csv.parent / "home"), {*last, *acls, "User:nobody"})
+    assert found.times == last
 
 
 def _is_detached(acl: StandardAcl, known: set[str]) -> bool:

@@ -81,7 +81,7 @@ def _draw(seed: int, acls: Sequence[StandardAcl], *, everyone: bool) -> list[Cha
     # The store may hold what an older service let in; what is created is checked.
     fresh = [binding for binding in fresh if validate_new_acl(binding) is None]
     creatable = [binding for binding in some if validate_new_acl(binding) is None]
-    exact = [AclBindingFilter(**{name: getattr(each, name) for name in each.__dataclass_fields__}) for each in some]
+    exact = [AclBindingFilter(**{name: getattr(each, name) for name in each._fields}) for each in some]
     drawn = draw.sample(creatable, 5)
     return [
         ("delete", [*draw.sample(exact, len(exact) // 3), AclBindingFilter(principal="User:bob", resource_name="ab")]),
@@ -133,7 +133,12 @@ def _micros(time: datetime) -> int:
 
 
 @pytest.mark.parametrize(
-    ("seed", "everyone", "allow_everyone"), [(1, False, False), (2, True, False), (3, False, True)]
+    ("seed", "everyone", "allow_everyone"),
+    [
+        pytest.param(1, False, False, marks=pytest.mark.full("long draws")),
+        (2, True, False),
+        (3, False, True),
+    ],
 )
 def test_what_flips_is_what_core_says(
     spark: SparkSession, tmp_path: Path, *, seed: int, everyone: bool, allow_everyone: bool

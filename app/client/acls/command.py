@@ -36,7 +36,7 @@ from app.client.words import comment_of, harmless, utf_8
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import KEEP, NO_TERMS, Keep, NewAcl, StandardAcl
 from app.core.kafka.filters import AclBindingFilter
-from app.core.kafka.validation import refusals_of_owner
+from app.core.kafka.validation import refusal_of_owner
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 
@@ -226,7 +226,7 @@ def _work(given: Given) -> tuple[Work, Meant]:
 
 def _owner_of(text: str) -> str | None:
     """Empty for nobody. Raises UsageError."""
-    refusal = next(refusals_of_owner(text), None) if text else None
+    refusal = refusal_of_owner(text) if text else None
     if refusal is not None:
         raise UsageError(f"--{refusal.replace('owner ', 'owner: it ', 1)}")
     return text or None

@@ -4,13 +4,12 @@ Each ACL is on one line.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from typing import TextIO
 
 from app.client.acls.meaning import Entry, Pattern
-from app.client.http.replies import acl_body
 from app.client.words import harmless
 from app.core.kafka.bindings import NewAcl
+from app.formats.acl_bodies import acl_body
 from app.formats.acl_csv import write_csv
 from app.formats.acl_entries import terms_note
 from app.formats.command_errors import UsageError
@@ -110,8 +109,8 @@ def write_table(acls: Sequence[NewAcl], out: TextIO) -> None:
 
 def _harmless(acl: NewAcl) -> NewAcl:
     b, owner = acl.binding, acl.owner
-    shown = replace(b, resource_name=harmless(b.resource_name), principal=harmless(b.principal), host=harmless(b.host))
-    return replace(acl, binding=shown, owner=harmless(owner) if isinstance(owner, str) else owner)
+    shown = b._replace(resource_name=harmless(b.resource_name), principal=harmless(b.principal), host=harmless(b.host))
+    return acl._replace(binding=shown, owner=harmless(owner) if isinstance(owner, str) else owner)
 
 
 WRITERS: dict[str, Writer] = {"json": write_json, "yaml": write_yaml, "csv": write_table}

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -13,7 +13,7 @@ from app.client.http.service import Service
 from app.client.plan.command import read_state
 from app.client.plan.wanted import read_wanted
 from app.client.words import counted
-from app.core.access.assertions import AssertedAcls, TooMuchError, Witness
+from app.core.access.assertions import AssertedAcls, Assertion, TooMuchError, Witness
 from app.core.kafka.configs import SUPER_USERS, AuthorizerConfig, parse_configs
 from app.core.kafka.errors import InvalidRequestException
 from app.core.spelling import did_you_mean
@@ -101,7 +101,7 @@ def _read_all(paths: Sequence[str]) -> list[TestFile]:
 def _of_files(arguments: argparse.Namespace, files: Sequence[TestFile], given: Mapping[str, str]) -> Report:
     wanted = read_wanted(arguments.acls, arguments.format)
     wanted.print_sources("klamm test", sys.stderr)
-    asserted = AssertedAcls(wanted.acls)
+    asserted = AssertedAcls(wanted.acls, _assertions(files))
     outcomes = _outcomes(asserted, ((each, _parsed({**each.configs, **given})) for each in files))
     unnamed = not any(SUPER_USERS in (*each.configs, *given) for each in files)
     named = arguments.acls[0] if len(arguments.acls) == 1 else f"{len(arguments.acls)} files and folders"
@@ -120,10 +120,14 @@ def _of_service(arguments: argparse.Namespace, files: Sequence[TestFile]) -> Rep
         if state.config is not None and not _is_part(_parsed(each.configs), state.config, each.configs)
     ]
     configs = (state.config or _parsed(each.configs) for each in files)
-    asserted = AssertedAcls(state.acls)
+    asserted = AssertedAcls(state.acls, _assertions(files))
     outcomes = _outcomes(asserted, zip(files, configs, strict=True))
     about = f"{counted(len(state.acls))} of {service.url} as of {state.token}"
     return Report(outcomes, about, [*notes, *_strangers(asserted, files)])
+
+
+def _assertions(files: Iterable[TestFile]) -> Iterator[Assertion]:
+    return (assertion for file in files for test in file.tests for assertion in test.assertions)
 
 
 def _is_part(said: AuthorizerConfig, there: AuthorizerConfig, names: Iterable[str]) -> bool:

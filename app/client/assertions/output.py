@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from html import escape
 from typing import TextIO
 
+from app.client.acl_texts import acl_text, resource_text
 from app.client.assertions.files import Test
 from app.client.console import Page
 from app.client.groups import groups_body, with_groups
 from app.client.plan.output import write_json
-from app.client.why import acl_text, resource_text
 from app.client.words import counted
 from app.core.access.assertions import Witness
-from app.core.authorize import Rule
+from app.core.verdicts import Rule
 from app.formats.arguments import one_line
 
 MAX_WITNESSES = 5

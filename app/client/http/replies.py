@@ -1,15 +1,12 @@
 """What a service answers: ServiceError, and the results of the ACL calls (KIP-140)."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import Enum
 from uuid import UUID
 
-from app.core.kafka.bindings import AclBinding, AclTerms, NewAcl, StandardAcl, rfc3339
+from app.core.kafka.bindings import AclBinding, AclTerms, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.kafka.filters import AclBindingFilter
-from app.formats.acl_json import terms_of
 from app.formats.command_errors import CommandError
 
 _NONE = "NONE"
@@ -70,23 +67,6 @@ class AclListing:
 
     acls: list[StandardAcl]
     token: str
-
-
-def binding_body(binding: AclBinding) -> dict[str, str]:
-    return dict(zip(AclBinding.__dataclass_fields__, binding.words, strict=True))
-
-
-def terms_body(terms: AclTerms) -> dict[str, str | None]:
-    return {"expires_at": None if terms.expires_at is None else rfc3339(terms.expires_at), "owner": terms.owner}
-
-
-def acl_body(acl: NewAcl) -> dict[str, str | None]:
-    """The binding, and the terms that are said."""
-    return {**binding_body(acl.binding), **terms_of(acl)}
-
-
-def filter_body(acl_filter: AclBindingFilter) -> dict[str, str | None]:
-    return {name: each.name if isinstance(each, Enum) else each for name, each in asdict(acl_filter).items()}
 
 
 def parse_acl(body: object) -> StandardAcl:

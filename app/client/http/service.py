@@ -12,8 +12,6 @@ from app.client.http.replies import (
     CreateResult,
     DeleteResult,
     ServiceError,
-    acl_body,
-    filter_body,
     parse_acl,
     parse_created,
     parse_deleted,
@@ -22,8 +20,10 @@ from app.client.http.replies import (
     parse_text,
     strange_reply,
 )
+from app.core.backoff import Backoff
 from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.core.kafka.filters import AclBindingFilter
+from app.formats.acl_bodies import acl_body, filter_body
 
 PAGE_ACLS = 1_000
 """The largest page that the service gives."""
@@ -31,10 +31,10 @@ PAGE_ACLS = 1_000
 MAX_CALL_BYTES = 6 * 1024 * 1024
 """Of ACLs in one call, as JSON; the service takes bodies of 8 MiB."""
 
-_MAX_LISTINGS = 8
+_MAX_LOOKS = 8
 """How often a listing is begun anew because the ACLs changed meanwhile."""
 
-_PAUSE_S = 0.2
+_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 1.0
 _MAX_SERVICE_TIMEOUT_MS = 300_000
 _SERVICE_SHARE = 0.9
 """The part of a call's time that the service may take, so that it is the one to say that time is over."""
@@ -138,17 +138,16 @@ class Service:
 
         Raises ServiceError if the ACLs change too fast.
         """
-        for attempt in range(1, _MAX_LISTINGS + 1):
+        for _ in looks():
             wanted = {"filter": filter_body(acl_filter), **({} if at is None else {"at": at})}
             listing = self._listed(wanted, limit)
             if listing is not None:
                 return listing
-            pause(attempt)
         raise self._too_fast()
 
     def all_rows(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
         """The reply of whoCan or whatCan with the rows of all its pages. Raises ServiceError as `acls` does."""
-        for attempt in range(1, _MAX_LISTINGS + 1):
+        for _ in looks():
             whole = page = self.post(path, {**body, "limit": PAGE_ACLS}, idempotent=True)
             rows = parse_list(whole, "rows")
             while (cursor := page.get("next_cursor")) is not None:
@@ -158,7 +157,6 @@ class Service:
                 rows += parse_list(page, "rows")
             else:
                 return {**whole, "rows": rows, "next_cursor": None}
-            pause(attempt)
         raise self._too_fast()
 
     def _too_fast(self) -> ServiceError:
@@ -202,9 +200,15 @@ def _remarked(body: Mapping[str, object], if_unchanged_since: str | None, commen
     return {**body, **{name: text for name, text in about.items() if text is not None}}
 
 
-def pause(attempt: int) -> None:
-    """By then a burst of changes has passed, and replicas that follow each other have met."""
-    time.sleep(random.uniform(_PAUSE_S / 2, _PAUSE_S) * attempt)  # noqa: S311 - no secret
+def looks() -> Iterator[None]:
+    """The tries of what has to be read as of one token. Between two of them a burst of changes passes, and replicas
+    that follow each other meet.
+    """
+    backoff = Backoff(_PAUSE_S, _LONGEST_PAUSE_S, random.uniform)
+    for look in range(_MAX_LOOKS):
+        if look:
+            time.sleep(backoff.next_s())
+        yield
 
 
 def batches(acls: Iterable[NewAcl], most: int) -> Iterator[list[NewAcl]]:

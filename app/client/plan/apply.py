@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import TextIO
 
 from app.client.acl_files import STANDARD_INPUT
@@ -192,7 +192,7 @@ def _refused(some: Sequence[NewAcl], results: Sequence[CreateResult]) -> list[tu
 def _delete(service: Service, some: Sequence[NewAcl], done: Done, comment: str | None) -> None:
     bindings = [each.binding for each in some]
     results, done.token = service.delete_acls(
-        [AclBindingFilter(*astuple(each)) for each in bindings], if_unchanged_since=done.token, comment=comment
+        [AclBindingFilter(*each) for each in bindings], if_unchanged_since=done.token, comment=comment
     )
     done.deleted += sum(len(each.matches) for each in results)
     # The guard makes sure of what the plan has seen, but a saved plan may have been edited.
@@ -212,7 +212,7 @@ def _raise_refused(refused: Sequence[tuple[AclBinding, object]], what: str) -> N
 
 
 def stopped(error: ServiceError, under_way: str, rest: str) -> ServiceError:
-    """The error as an operator is told it; `rest` is how far the work came, and what to do now."""
+    """The error with what an operator needs: `rest` says how far the work came, and what to do now."""
     why = str(error)
     if error.code in _CHANGED_SINCE:
         why = "somebody else has changed the ACLs or the configuration since the plan, so nothing more was done"

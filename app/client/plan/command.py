@@ -9,7 +9,7 @@ from typing import TextIO
 from app.client.console import warn_of
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import ServiceError, parse_list, parse_object, parse_text
-from app.client.http.service import Service, pause
+from app.client.http.service import Service, looks
 from app.client.plan.output import plan_body, print_plan, write_json
 from app.client.plan.planning import (
     DEFAULT_MAX_DELETE_PERCENT,
@@ -46,7 +46,6 @@ FILES_HELP = "the ACLs that are wanted: files, a folder for all files in it; - f
 
 _CHANGES = 3
 _MOST_DELETES = 999_999_999
-_TRIES = 8
 _FORBIDDEN = (401, 403)
 _STORED = "STORE"
 
@@ -175,14 +174,13 @@ def proposal_of(plan: Plan, state: StoreState, *, files: int = 1) -> Proposal:
 
 def read_state(service: Service) -> StoreState:
     """All as of one token. Raises ServiceError, also if it changes too fast."""
-    for attempt in range(1, _TRIES + 1):
+    for _ in looks():
         config, properties, config_token = _read_config(service)
         listing = service.acls(AclBindingFilter())
         if config_token in (None, listing.token):
             acls = {each.binding: each.terms for each in listing.acls}
             check_words(acls)
             return StoreState(acls, listing.token, config, properties)
-        pause(attempt)
     raise ServiceError(f"`{service.url}` changes faster than it can be read; try again later")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 MAX_LINES = 100
-"""Of each kind; JSON shows all."""
+"""How many lines of each kind are printed; JSON shows all."""
 
 _MAX_EXCEPTIONS = 8
 CONFIG_UNKNOWN = (

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.client.http.replies import acl_body, terms_body
 from app.client.words import counted
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import NO_TERMS, AclBinding, AclTerms, NewAcl
 from app.core.kafka.codes import AclPermissionType
+from app.formats.acl_bodies import acl_body, terms_body
 from app.formats.command_errors import UsageError
 from app.formats.saved_plans import COUNTS, VERSION, parse_saved_plan
 

@@ -1,5 +1,6 @@
 """The ACLs that files want. Files are named one by one, or all of a folder; none is left out silently."""
 
+import gc
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import NamedTuple, TextIO
 
 from app.client.acl_files import STANDARD_INPUT, open_acls
 from app.client.words import counted
+from app.core.collection import collection_paused
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import KEEP, AclBinding, AclTerms, NewAcl
 from app.formats.acl_entries import shown
@@ -16,6 +18,8 @@ from app.formats.command_errors import UsageError
 from app.formats.registry import format_named
 
 MAX_FILES = 10_000
+_MANY = 100_000
+"""ACLs of a file that later collections pass over."""
 _LINES_SHOWN = 20
 
 
@@ -76,11 +80,16 @@ def read_wanted(paths: Sequence[str], format_name: str | None) -> Wanted:
         seen[identity] = path
         found, ended = read_file(path, format_name)
         sources.append(Source(path, len(found), ended))
+        if not acls:
+            acls, first_with = found, dict.fromkeys(found, path)
+            continue
         for binding, acl in found.items():
             first = first_with.setdefault(binding, path)
             if first != path:
                 repeated.append((binding, first, path))
-            acls[binding] = _joined(acl, acls.get(binding, acl), f"{_quoted(first)} and {_quoted(path)}")
+                acls[binding] = _joined(acl, acls[binding], first, path)
+            else:
+                acls[binding] = acl
     if not acls:
         # INVARIANT: what has no ACL at all is never taken for the wish to have none.
         raise UsageError(f"the files have no ACL that has not ended ({sum(each.ended for each in sources)} have)")
@@ -95,17 +104,22 @@ def read_file(path: str, format_name: str | None) -> tuple[dict[AclBinding, NewA
     except ValueError as error:
         raise UsageError(f"--format: {error}") from None
     acls: dict[AclBinding, NewAcl] = {}
-    with open_acls(path, given) as file:
+    with open_acls(path, given) as file, collection_paused():
         for acl in file.acls():
-            acls[acl.binding] = _joined(acl, acls.get(acl.binding, acl), _quoted(path))
+            other = acls.setdefault(acl.binding, acl)
+            if other is not acl:
+                acls[acl.binding] = _joined(acl, other, path)
+        if len(acls) >= _MANY:
+            gc.freeze()
         return acls, file.ended
 
 
-def _joined(acl: NewAcl, other: NewAcl, where: str) -> NewAcl:
+def _joined(acl: NewAcl, other: NewAcl, *paths: str) -> NewAcl:
     """The terms that either of them says. Raises UsageError if they say different ones."""
     for name in AclTerms._fields:
         said = {getattr(each, name) for each in (acl, other)} - {KEEP}
         if len(said) > 1:
+            where = " and ".join(map(_quoted, paths))
             raise UsageError(f"{shown(acl.binding)} has two different values of `{name}` in {where}; keep one")
     return other.then(acl)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
+from app.client.acl_texts import stored_acl_text
 from app.client.console import Page
 from app.client.http.replies import parse_acl, parse_list, parse_object, parse_text
 from app.client.plan.markdown import code
-from app.client.why import stored_acl_text
 from app.client.words import harmless
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import WILDCARD

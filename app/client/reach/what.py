@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
+from app.client.acl_texts import resource_text
 from app.client.console import Page
 from app.client.groups import add_group_argument, groups_body, groups_given, with_groups
 from app.client.http.access import access_of, add_access_arguments
@@ -12,7 +13,6 @@ from app.client.http.service import Service
 from app.client.moments import add_at_argument, at_body
 from app.client.plan.markdown import code
 from app.client.reach import output
-from app.client.why import resource_text
 from app.client.words import principal_named
 from app.core.kafka.codes import WILDCARD, PatternType, ResourceType
 

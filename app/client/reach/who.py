@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
+from app.client.acl_texts import resource_text
 from app.client.console import Page
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import parse_list, parse_text
@@ -11,7 +12,6 @@ from app.client.http.service import Service
 from app.client.moments import add_at_argument, at_body
 from app.client.plan.markdown import code
 from app.client.reach import output
-from app.client.why import resource_text
 from app.client.words import operation_named, resource_named
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, ResourceType
 from app.formats.command_errors import UsageError

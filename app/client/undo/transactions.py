@@ -1,15 +1,15 @@
 """What transactions have changed, and what of it was changed again since, from the records of a service."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple
 
 from app.client.history import pages
-from app.client.http.replies import ServiceError, filter_body, parse_list, parse_object, parse_text
+from app.client.http.replies import ServiceError, parse_list, parse_object, parse_text
 from app.client.http.service import PAGE_ACLS, Service
 from app.client.undo.inverse import Json, Subject, subject_of
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
+from app.formats.acl_bodies import filter_body
 
 _MOST_CHANGES = 100_000
 """That are undone at once."""
@@ -70,7 +70,7 @@ def changed_since(
     later: dict[Subject, Json] = {}
     if len(acls) == len(subjects) and len(acls) * PAGE_ACLS < now.offset - upto.offset:
         for acl in acls:
-            wanted = {"filter": filter_body(AclBindingFilter(*astuple(acl)))}
+            wanted = {"filter": filter_body(AclBindingFilter(*acl))}
             for each in _listed(service, {**behind, **wanted}, 1):
                 later[acl] = each
         return later

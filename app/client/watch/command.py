@@ -11,19 +11,21 @@ from typing import TextIO
 from app.client.acl_filters import add_filter_arguments, filter_of
 from app.client.console import coloured
 from app.client.http.access import access_flags, add_access_arguments, make_access
-from app.client.http.replies import ServiceError, filter_body
+from app.client.http.replies import ServiceError
 from app.client.watch.following import Following
 from app.client.watch.snapshot import harmless_json
-from app.client.watch.text import lines_of
+from app.client.watch.text import Seen, lines_of
 from app.core.kafka.errors import InvalidRequestException
 from app.core.token import Token
+from app.formats.acl_bodies import filter_body
 from app.formats.command_errors import UsageError
 from app.formats.feed_events import Bookmark, Event, NoEventError
 
 DESCRIPTION = (
     "Shows every change of ACLs and properties at a running service as it is made, with time and actor, until "
-    "Ctrl-C: + an ACL was created, or has another end or owner; - it was removed; = a property has another value. Goes "
-    "on by itself after a lost connection, where it was. Needs the role follow, or Describe on the cluster."
+    "Ctrl-C: + an ACL was created; ~ one that was shown has another end or owner, with those before (+ if it was not "
+    "shown, see --snapshot); - it was removed; = a property has another value. Goes on by itself after a lost "
+    "connection, where it was. Needs the role follow, or Describe on the cluster."
 )
 _EPILOG = (
     "Example:\n  klamm watch --topic orders --resource-pattern-type MATCH\n\n"
@@ -107,10 +109,11 @@ def _as_json(out: TextIO, *, bookmarks: bool) -> Show:
 def _as_text(out: TextIO, *, bookmarks: bool) -> Show:
     """On a terminal, long lines are broken at its width, and what follows is indented."""
     console = coloured(out)
+    seen: Seen = {}
     width = shutil.get_terminal_size().columns if out.isatty() else None
 
     def show(_: bytes, event: Event) -> None:
-        for text, style in lines_of(event, bookmarks=bookmarks):
+        for text, style in lines_of(event, seen, bookmarks=bookmarks):
             parts = (
                 [text]
                 if width is None

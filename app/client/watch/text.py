@@ -1,10 +1,12 @@
 """The feed's events for people: a line a change, harmless to a terminal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
+from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from app.client.plan.output import acl_line, plainly
-from app.client.words import counted
+from app.client.words import counted, terms_text
 from app.core.kafka.bindings import rfc3339
 from app.core.records import AccessControlEntryRecord, ConfigRecord
 from app.formats.acl_entries import quoted, terms_note
@@ -19,8 +21,8 @@ from app.formats.feed_events import (
     Snapshot,
     Synced,
     Transaction,
-    acl_in,
 )
+from app.formats.feed_values import acl_in
 
 
 class Line(NamedTuple):
@@ -28,13 +30,19 @@ class Line(NamedTuple):
     style: str = ""
 
 
-def lines_of(event: Event, *, bookmarks: bool) -> Iterator[Line]:
-    """Raises NoEventError for an ACL with words that this version does not know."""
+Seen = MutableMapping[UUID, tuple[datetime | None, str | None]]
+"""The end and the owner of each ACL that has come and not gone, by its id."""
+
+
+def lines_of(event: Event, seen: Seen, *, bookmarks: bool) -> Iterator[Line]:
+    """To be read to the end. Raises NoEventError for an ACL with words that this version does not know."""
     match event:
         case Snapshot():
             properties = "1 property" if event.config_count == 1 else f"{event.config_count} properties"
+            seen.clear()
             yield Line(f"{counted(event.acl_count)} and {properties} as of {event.token}:")
         case Acls():
+            seen.update((each.id, (each.expires_at, each.owner)) for each in event.acls)
             yield from (Line(f"  {_acl(each)}") for each in event.acls)
         case Configs():
             yield from (Line(f"  {_property(name, value)}") for name, value in event.configs.items())
@@ -42,7 +50,7 @@ def lines_of(event: Event, *, bookmarks: bool) -> Iterator[Line]:
             yield Line("and from here on what changes:")
         case Transaction():
             moment = rfc3339(event.recorded_at)
-            yield from (_change(moment, each) for each in event.records)
+            yield from (_change(moment, each, seen) for each in event.records)
         case Bookmark() if bookmarks:
             moment = "" if event.store_time is None else f"{rfc3339(event.store_time)} "
             yield Line(f"{moment}nothing more up to {event.token}, {event.age_ms} ms ago", "dim")
@@ -50,12 +58,18 @@ def lines_of(event: Event, *, bookmarks: bool) -> Iterator[Line]:
             pass
 
 
-def _change(moment: str, record: FeedRecord) -> Line:
+def _change(moment: str, record: FeedRecord, seen: Seen) -> Line:
     comment = "" if record.comment is None else f" {quoted(record.comment)}"
     begin = f"{moment} {plainly(record.actor)}"
     if isinstance(record.acl, FeedAcl):
-        sign, style = ("+", "green") if record.kind == AccessControlEntryRecord.__name__ else ("-", "red")
-        return Line(f"{begin} {sign} {_acl(record.acl)}{comment}", style)
+        acl = record.acl
+        before = seen.pop(acl.id, None)
+        if record.kind != AccessControlEntryRecord.__name__:
+            return Line(f"{begin} - {_acl(acl)}{comment}", "red")
+        seen[acl.id] = acl.expires_at, acl.owner
+        if before is None:
+            return Line(f"{begin} + {_acl(acl)}{comment}", "green")
+        return Line(f"{begin} ~ {_acl(acl)}, before: {_terms(*before)}{comment}", "yellow")
     if record.kind == ConfigRecord.__name__ and isinstance(record.name, str):
         value = record.value if isinstance(record.value, str) else None
         return Line(f"{begin} = {_property(record.name, value)}{comment}", "yellow")
@@ -65,6 +79,10 @@ def _change(moment: str, record: FeedRecord) -> Line:
 def _acl(fields: FeedAcl) -> str:
     acl = acl_in(fields)
     return f"{acl_line(acl.binding)}{terms_note(acl)}"
+
+
+def _terms(ends: datetime | None, owner: str | None) -> str:
+    return terms_text(None if ends is None else rfc3339(ends), owner)
 
 
 def _property(name: str, value: str | None) -> str:

@@ -57,3 +57,60 @@
   addEventListener("resize", () => chart.setSize({ width: width(), height: 200 }));
   look();
 })();
+
+// The slider over a resource's past: says where the thumb is, and shows that state. Without script, a button does.
+(() => {
+  const WAIT_MS = 200;
+  let waiting = 0;
+  let asking = new AbortController();
+  const of = (event) => (event.target.id === "stop" ? event.target : null);
+  const show = async (range) => {
+    const { form } = range;
+    const address = `${form.action}?${new URLSearchParams(new FormData(form))}`;
+    try {
+      const reply = await fetch(address, { signal: asking.signal });
+      const main = new DOMParser().parseFromString(await reply.text(), "text/html").querySelector("main");
+      if (!main.querySelector("#stop")) throw new Error(reply.status);
+      const top = range.getBoundingClientRect().top;
+      const isHeld = document.activeElement === range;
+      document.querySelector("main").replaceWith(main);
+      const next = document.getElementById("stop");
+      // It stays where the pointer is.
+      scrollBy(0, next.getBoundingClientRect().top - top);
+      if (isHeld) next.focus({ preventScroll: true });
+      history.replaceState(null, "", reply.url);
+    } catch (fault) {
+      if (fault.name !== "AbortError") form.submit();
+    }
+  };
+  document.addEventListener("input", (event) => {
+    const range = of(event);
+    if (!range) return;
+    clearTimeout(waiting);
+    asking.abort();
+    const stop = [...document.querySelectorAll(".stops a")].at(-1 - range.value);
+    range.form.querySelector("output").replaceChildren(...stop.cloneNode(true).childNodes);
+    range.setAttribute("aria-valuetext", stop.textContent.trim());
+  });
+  document.addEventListener("change", (event) => {
+    const range = of(event);
+    if (!range) return;
+    asking = new AbortController();
+    waiting = setTimeout(show, WAIT_MS, range);
+  });
+})();
+
+// The form for ACLs: its address holds what has been typed, so that it can be sent, and Back leads to it.
+(() => {
+  const MAX_ADDRESS = 6000;
+  const form = document.getElementById("fields");
+  if (!form) return;
+  const keep = () => {
+    const typed = new URLSearchParams();
+    for (const [name, value] of new FormData(form))
+      if (value && !["form_token", "back"].includes(name)) typed.append(name, value);
+    const address = `${form.action}?${typed}`;
+    if (address.length <= MAX_ADDRESS) history.replaceState(null, "", address);
+  };
+  for (const kind of ["change", "submit"]) form.addEventListener(kind, keep);
+})();

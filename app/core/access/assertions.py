@@ -4,7 +4,6 @@ Exact: names and hosts are looked at region by region (`core.access.regions`), e
 it. What does not hold is shown by a witness, a request that `core.authorize` decides otherwise than was said.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -12,10 +11,10 @@ from itertools import chain, count, islice
 from typing import NamedTuple
 from uuid import UUID
 
+from app.core.access.asserted import AclsOfType, Patterns
 from app.core.access.holdings import after_denies
 from app.core.access.host_keys import NOBODY, address_within, client_key, host_key
-from app.core.access.regions import Nested, Region, key_of_name, name_key, name_within, tree
-from app.core.authorize import Decision
+from app.core.access.regions import EVERYTHING, Nested, Region, key_of_name, name_key, name_within, tree
 from app.core.grouped import authorization_of
 from app.core.groups import GROUP_PREFIX, Groups, groups_of, speaking_of
 from app.core.image import ImageBuilder
@@ -27,6 +26,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import ClientAddress
 from app.core.kafka.operations import from_bit_field, to_bit_field
 from app.core.records import GENESIS_HASH, FeedHead
+from app.core.verdicts import Decision
 
 MAX_STEPS = 5_000_000
 """About how many hosts of ACLs are looked at for one assertion: some seconds' work."""
@@ -80,83 +80,46 @@ class TooMuchError(Exception):
 
 
 class AssertedAcls:
-    """The ACLs that assertions are about; any number of them is checked one after another."""
+    """ACLs, and the assertions about them, which are checked one after another."""
 
-    def __init__(self, acls: Iterable[AclBinding]) -> None:
-        self._types: defaultdict[ResourceType, _OfType] = defaultdict(_OfType)
+    def __init__(self, acls: Iterable[AclBinding], assertions: Iterable[Assertion]) -> None:
+        self._assertions = frozenset(assertions)
+        keys: dict[ResourceType, list[str]] = {each: [] for each in ResourceType}
+        for said in self._assertions:
+            keys[said.resource_type].append(name_key(said.pattern_type, said.resource_name))
+        asserted = {each: Nested(some) for each, some in keys.items()}
+        self._types = {each: AclsOfType() for each in ResourceType}
+        self._principals: set[str] = set()
+        pattern: tuple[ResourceType, PatternType, str] | None = None
+        key, counts = EVERYTHING, False
         for acl in acls:
-            self._types[acl.resource_type].add(acl)
+            self._principals.add(acl.principal)
+            # Lists are mostly in the order of their patterns.
+            if pattern != (pattern := (acl.resource_type, acl.pattern_type, acl.resource_name)):
+                key = name_key(acl.pattern_type, acl.resource_name)
+                counts = asserted[acl.resource_type].meets(key)
+            # INVARIANT: on a name of which something is said stand only ACLs whose patterns cover what is said, or lie
+            # within it; the others, nearly all of a large store, are not looked at again.
+            if counts:
+                self._types[acl.resource_type].add(key, acl)
 
     def speak_of(self, principal: str) -> bool:
-        return any(principal in each.by_principal for each in self._types.values())
+        return principal in self._principals
 
     def witnesses(self, assertion: Assertion, config: AuthorizerConfig, most: int) -> list[Witness]:
         """None if it holds; otherwise up to so many, of as many principals as there are. Raises TooMuchError."""
-        check = _Check(self._types[assertion.resource_type], assertion, config)
+        if assertion not in self._assertions:
+            raise ValueError(f"{assertion} is none of those for which the ACLs were looked through")
+        check = _Check(self._types[assertion.resource_type], assertion, config, self._principals)
         return list(islice(check.run(), most))
-
-
-class _Patterns:
-    """Some ACLs of one resource type by the keys of their patterns."""
-
-    def __init__(self, acls: Iterable[AclBinding] = ()) -> None:
-        self.acls: dict[str, list[AclBinding]] = {}
-        for acl in acls:
-            self.acls.setdefault(name_key(acl.pattern_type, acl.resource_name), []).append(acl)
-        self._names: Nested | None = None
-
-    @property
-    def names(self) -> Nested:
-        if self._names is None:
-            self._names = Nested(self.acls)
-        return self._names
-
-    def above(self, key: str) -> Iterator[AclBinding]:
-        """All ACLs whose patterns cover that of the key, its own among them."""
-        for each in dict.fromkeys((*self.names.above(key), key)):
-            yield from self.acls.get(each, ())
-
-
-class _OfType:
-    """All ACLs of one resource type."""
-
-    def __init__(self) -> None:
-        self.by_principal: defaultdict[str, list[AclBinding]] = defaultdict(list)
-        self.masks: defaultdict[str, int] = defaultdict(int)
-        """By principal: what its ACLs say together, packed."""
-        self._all: _Patterns | None = None
-        self._own: dict[str, _Patterns] = {}
-        self._saying: dict[int, frozenset[str]] = {}
-
-    def add(self, acl: AclBinding) -> None:
-        self.by_principal[acl.principal].append(acl)
-        self.masks[acl.principal] |= PACKED_MASKS[acl.operation, acl.permission_type]
-
-    @property
-    def everything(self) -> _Patterns:
-        if self._all is None:
-            self._all = _Patterns(chain.from_iterable(self.by_principal.values()))
-        return self._all
-
-    def saying(self, bits: int) -> frozenset[str]:
-        """The principals whose ACLs say any of this, on any name."""
-        found = self._saying.get(bits)
-        if found is None:
-            found = frozenset(principal for principal, mask in self.masks.items() if mask & bits)
-            self._saying[bits] = found
-        return found
-
-    def of(self, principal: str) -> _Patterns:
-        found = self._own.get(principal)
-        if found is None:
-            found = self._own[principal] = _Patterns(self.by_principal.get(principal, ()))
-        return found
 
 
 class _Check:
     """One assertion against the ACLs of its resource type."""
 
-    def __init__(self, acls: _OfType, assertion: Assertion, config: AuthorizerConfig) -> None:
+    def __init__(
+        self, acls: AclsOfType, assertion: Assertion, config: AuthorizerConfig, principals: AbstractSet[str]
+    ) -> None:
         self._acls = acls
         self._said = assertion
         self._config = config
@@ -167,7 +130,7 @@ class _Check:
         self._left = MAX_STEPS
         taken = {*assertion.principals, *config.super_users}
         names = (f"User:somebody-else{'' if number == 0 else number}" for number in count())
-        self._somebody_else = next(name for name in names if name not in taken and name not in acls.by_principal)
+        self._somebody_else = next(name for name in names if name not in taken and name not in principals)
 
     def run(self) -> Iterator[Witness]:
         """Of a principal that is named all witnesses, of others one each."""
@@ -222,10 +185,10 @@ class _Check:
             for hosts, operations in self._wrong(self._masks(acls)):
                 yield self._witness(caller, _without(key, speaking), hosts, operations)
 
-    def _speaking(self, caller: _Caller) -> list[_Patterns]:
+    def _speaking(self, caller: _Caller) -> list[Patterns]:
         return [self._acls.of(each) for each in speaking_of(*caller)]
 
-    def _by_default(self, speaking: Sequence[_Patterns]) -> Iterator[Region]:
+    def _by_default(self, speaking: Sequence[Patterns]) -> Iterator[Region]:
         """Names for which it matters that no ACL, or only one of others, stands on them."""
         names = self._acls.everything.names
         if not self._said.allowed:
@@ -303,6 +266,6 @@ def _is_one(principal: str) -> bool:
     return not principal.startswith(GROUP_PREFIX)
 
 
-def _without(key: str, acls: Iterable[_Patterns]) -> Region:
+def _without(key: str, acls: Iterable[Patterns]) -> Region:
     """The names of a key, without those of the patterns below it."""
     return Region(key, tuple(each for patterns in acls for each in patterns.names.below(key) if each != key))

@@ -20,7 +20,8 @@ NOBODY = "!"
 END = "/"
 """The end of an exact address's key. No address or zone holds a slash, so no such key begins another's."""
 
-_BITS = {4: 32, 6: 128}
+_IPV4, _IPV6 = 4, 6
+_BITS = {_IPV4: 32, _IPV6: 128}
 _CACHED = 65_536
 _MAPPED = "6" + f"{0xFFFF:096b}"
 """The IPv4-mapped IPv6 addresses: a client at one of them is an IPv4 client."""
@@ -30,7 +31,7 @@ def client_key(address: ClientAddress) -> str:
     """The key that begins with the keys of all hosts that match this client."""
     bits = f"{address.version}{address.value:0{_BITS[address.version]}b}"
     # An exact IPv4 host and its /32 mean the same clients; an IPv6 /128 also means those with a zone.
-    return bits if address.version == 4 else f"{bits}{END}{address.text}{END}"  # noqa: PLR2004 - the IP version
+    return bits if address.version == _IPV4 else f"{bits}{END}{address.text}{END}"
 
 
 @lru_cache(maxsize=_CACHED)
@@ -55,8 +56,8 @@ def host_of(key: str) -> str:
         return _text_in(key)
     version = int(key[0])
     first, length = _first(key), len(key) - 1
-    if version == 4:  # noqa: PLR2004 - the IP version
-        return str(IPv4Address(first)) if length == _BITS[4] else f"{IPv4Address(first)}/{length}"
+    if version == _IPV4:
+        return str(IPv4Address(first)) if length == _BITS[_IPV4] else f"{IPv4Address(first)}/{length}"
     return f"{IPv6Address(first)}/{length}"
 
 
@@ -77,10 +78,10 @@ def address_within(region: Region) -> ClientAddress | None:
     key, holes = region.key, region.holes
     if key.endswith(END):
         return parse_address(_text_in(key))
-    for version in (4, 6) if key == EVERYTHING else (int(key[0]),):
+    for version in _BITS if key == EVERYTHING else (int(key[0]),):
         inside = [hole for hole in holes if hole[0] == str(version)]
         found = _unmarked_address(key or str(version), inside, version)
-        if found is None and version != 4:  # noqa: PLR2004 - zones are IPv6's
+        if found is None and version != _IPV4:  # zones are IPv6's
             found = _address_with_zone(inside)
         if found is not None:
             return found
@@ -96,7 +97,7 @@ def _unmarked_address(key: str, holes: Sequence[str], version: int) -> ClientAdd
         at = max(at, last + 1)
     if at > _last(key):
         return None
-    return parse_address(str(IPv4Address(at)) if version == 4 else str(IPv6Address(at)))  # noqa: PLR2004 - the IP version
+    return parse_address(str(IPv4Address(at)) if version == _IPV4 else str(IPv6Address(at)))
 
 
 def _address_with_zone(holes: Sequence[str]) -> ClientAddress | None:

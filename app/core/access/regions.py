@@ -128,7 +128,14 @@ class Nested:
                 yield key[:length]
 
     def meets(self, key: str) -> bool:
-        return any(True for _ in self.below(key)) or any(True for _ in self.above(key))
+        """Whether any of the keys covers this one, or is covered by it."""
+        at = bisect_left(self._sorted, key)
+        if at < len(self._sorted) and self._sorted[at].startswith(key):
+            return True
+        for length in self._lengths:  # noqa: SIM110 - asked of every pattern of a store; mostly there are no lengths
+            if key[:length] in self.keys:
+                return True
+        return False
 
 
 ASKED_OPERATIONS = tuple(each for each in AclOperation if each > AclOperation.ALL)

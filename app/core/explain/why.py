@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from app.core.authorize import Authorization, Verdict
+from app.core.authorize import Authorization
 from app.core.explain.matching import Matching, listed
 from app.core.explain.misses import Question
 from app.core.explain.near_misses import MAX_NEAR_MISSES, NearMiss, NearMissSearch, ended_miss, still_there
@@ -29,6 +29,7 @@ from app.core.kafka.codes import (
 )
 from app.core.kafka.operations import supported_operations
 from app.core.kafka.validation import MAX_TEXT_BYTES, validate_new_acl
+from app.core.verdicts import Verdict
 
 _UNKEEPABLE = re.compile("[\0\ud800-\udfff]")
 

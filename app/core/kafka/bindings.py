@@ -39,8 +39,7 @@ class Keep(Enum):
 KEEP: Final = Keep.KEEP
 
 
-@dataclass(frozen=True, slots=True)
-class AclBinding:
+class AclBinding(NamedTuple):  # noqa: PLW1641 - its hash is the tuple's
     """The seven fields of an ACL (KIP-140). Two ACLs are the same if these are."""
 
     resource_type: ResourceType
@@ -50,6 +49,13 @@ class AclBinding:
     host: str
     operation: AclOperation
     permission_type: AclPermissionType
+
+    def __eq__(self, other: object) -> bool:
+        # INVARIANT: no other tuple equals an ACL, whatever is in it.
+        return other.__class__ is AclBinding and tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     @property
     def words(self) -> tuple[str, str, str, str, str, str, str]:
@@ -138,8 +144,7 @@ class StandardAcl:
         return StandardAcl(UUID(bytes=acl_id), binding, *terms)
 
 
-@dataclass(frozen=True, slots=True)
-class NewAcl:
+class NewAcl(NamedTuple):
     """An ACL as createAcls is asked for it. Terms that were not said are none, or those of the ACL that is there."""
 
     binding: AclBinding

@@ -4,6 +4,7 @@ In every bit field here the bit's number is the operation's code.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException
@@ -66,6 +67,7 @@ def to_bit_field(operations: Iterable[AclOperation]) -> int:
     return bits
 
 
+@lru_cache(maxsize=1024)
 def from_bit_field(bits: int) -> tuple[AclOperation, ...]:
     """The operations whose bit is set, by rising code. Bits that stand for no operation are left out."""
     return tuple(operation for operation in AclOperation if bits >> operation & 1)

@@ -7,8 +7,8 @@ concrete one is needed; resource name; UNKNOWN words; principal; host.
 """
 
 import re
-from collections.abc import Iterator
 from datetime import datetime
+from functools import cache
 
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
@@ -22,129 +22,148 @@ MAX_TEXT_BYTES = 32_767
 MAX_OWNER, MAX_COMMENT = 200, 500
 """Characters."""
 
+_CLUSTER = ResourceType.CLUSTER
+
 # What ends a line, what steers a terminal, and halves of surrogate pairs.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def validate_new_acl(binding: AclBinding) -> ApiException | None:
-    refusal = next(_refusals_of_acl(binding), None)
+    refusal = _refusal_of_acl(binding)
     return None if refusal is None else InvalidRequestException(refusal)
 
 
 def validate_terms(acl: NewAcl) -> ApiException | None:
     """Why an ACL can't have these terms, or None. Whether it has ended already is for the store's clock to say."""
-    refusal = next(_refusals_of_terms(acl), None)
+    refusal = _refusal_of_terms(acl)
     return None if refusal is None else InvalidRequestException(refusal)
 
 
 def check_comment(comment: str | None) -> None:
     """Raises InvalidRequestException if this can't be kept in records."""
     if comment is not None:
-        refusal = next(_bad_remark("comment", comment, MAX_COMMENT), None)
+        refusal = _bad_remark("comment", comment, MAX_COMMENT)
         if refusal is not None:
             raise InvalidRequestException(refusal)
 
 
 def validate_filter(acl_filter: AclBindingFilter) -> ApiException | None:
     """Why this filter can't be asked or deleted by, or None. A filter that matches nothing is fine."""
-    refusal = next(_refusals_of_filter(acl_filter), None)
+    refusal = _refusal_of_filter(acl_filter)
     return None if refusal is None else InvalidRequestException(refusal)
 
 
-def _refusals_of_acl(binding: AclBinding) -> Iterator[str]:
-    yield from _unkeepable("resourceName", binding.resource_name)
-    yield from _unkeepable("principal", binding.principal)
-    yield from _unkeepable("host", binding.host)
-    yield from _filter_words(binding)
-    yield from _bad_name(binding)
-    yield from _unknown_words(binding)
-    if ":" not in binding.principal:
-        yield (
-            f"Could not parse principal from `{binding.principal}` "
-            "(no colon is present separating the principal type from the principal name)"
-        )
-    yield from _bad_host(binding.host)
+def _refusal_of_acl(binding: AclBinding) -> str | None:
+    resource_type, name, pattern_type, principal, host, operation, permission_type = binding
+    filter_word, unknown_word = _bad_words(resource_type, pattern_type, operation, permission_type)
+    return (
+        _unkeepable("resourceName", name)
+        or _unkeepable("principal", principal)
+        or _unkeepable("host", host)
+        or filter_word
+        or _bad_name(resource_type, name)
+        or unknown_word
+        or _bad_principal(principal)
+        or _bad_host(host)
+    )
 
 
-def _refusals_of_filter(acl_filter: AclBindingFilter) -> Iterator[str]:
-    yield from _unkeepable("resourceNameFilter", acl_filter.resource_name)
-    yield from _unkeepable("principalFilter", acl_filter.principal)
-    yield from _unkeepable("hostFilter", acl_filter.host)
+def _refusal_of_filter(acl_filter: AclBindingFilter) -> str | None:
+    refusal = (
+        _unkeepable("resourceNameFilter", acl_filter.resource_name)
+        or _unkeepable("principalFilter", acl_filter.principal)
+        or _unkeepable("hostFilter", acl_filter.host)
+    )
+    if refusal is not None:
+        return refusal
     if acl_filter.resource_type is ResourceType.UNKNOWN or acl_filter.pattern_type is PatternType.UNKNOWN:
-        yield "Unknown patternFilter."
+        return "Unknown patternFilter."
     if acl_filter.operation is AclOperation.UNKNOWN or acl_filter.permission_type is AclPermissionType.UNKNOWN:
-        yield "Unknown entryFilter."
+        return "Unknown entryFilter."
+    return None
 
 
-def _refusals_of_terms(acl: NewAcl) -> Iterator[str]:
+def _refusal_of_terms(acl: NewAcl) -> str | None:
     if isinstance(acl.expires_at, datetime) and acl.expires_at.microsecond:
-        yield "expires_at must be a whole second; send it without a fraction"
-    if isinstance(acl.owner, str):
-        yield from refusals_of_owner(acl.owner)
+        return "expires_at must be a whole second; send it without a fraction"
+    return refusal_of_owner(acl.owner) if isinstance(acl.owner, str) else None
 
 
-def refusals_of_owner(owner: str) -> Iterator[str]:
-    yield from _bad_remark("owner", owner, MAX_OWNER)
+def refusal_of_owner(owner: str) -> str | None:
+    return _bad_remark("owner", owner, MAX_OWNER)
 
 
-def _bad_remark(field: str, text: str, longest: int) -> Iterator[str]:
+def _bad_remark(field: str, text: str, longest: int) -> str | None:
     if not text.strip():
-        yield f"{field} must not be empty; leave it out, or say null"
+        return f"{field} must not be empty; leave it out, or say null"
     if len(text) > longest:
-        yield f"{field} has {len(text)} characters, and may have {longest}"
+        return f"{field} has {len(text)} characters, and may have {longest}"
     found = _CONTROL.search(text)
     if found is not None:
-        yield f"{field} contains U+{ord(found[0]):04X}, which is no text; send it without, in one line"
+        return f"{field} contains U+{ord(found[0]):04X}, which is no text; send it without, in one line"
+    return None
 
 
-def _unkeepable(field: str, text: str | None) -> Iterator[str]:
+def _unkeepable(field: str, text: str | None) -> str | None:
     if text is None:
-        return
+        return None
     try:
-        size = len(text.encode())
+        size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError:
-        yield f"'{field}' field contains half of a surrogate pair, which can't be stored; send it without"
-    else:
-        if size > MAX_TEXT_BYTES:
-            yield f"'{field}' field is too long to be serialized"
-        if "\0" in text:
-            yield f"'{field}' field contains U+0000, which can't be stored; send it without"
+        return f"'{field}' field contains half of a surrogate pair, which can't be stored; send it without"
+    if size > MAX_TEXT_BYTES:
+        return f"'{field}' field is too long to be serialized"
+    if "\0" in text:
+        return f"'{field}' field contains U+0000, which can't be stored; send it without"
+    return None
 
 
-def _filter_words(binding: AclBinding) -> Iterator[str]:
-    if binding.resource_type is ResourceType.ANY:
-        yield "resourceType must not be ANY"
-    if binding.pattern_type in (PatternType.ANY, PatternType.MATCH):
-        yield f"patternType must not be {binding.pattern_type.name}"
-    if binding.operation is AclOperation.ANY:
-        yield "operation must not be ANY"
-    if binding.permission_type is AclPermissionType.ANY:
-        yield "permissionType must not be ANY"
+@cache  # bounded: Kafka has 2,560 such four
+def _bad_words(
+    resource_type: ResourceType, pattern_type: PatternType, operation: AclOperation, permission_type: AclPermissionType
+) -> tuple[str | None, str | None]:
+    """Why not: a word that only filters have, and one that nobody knows."""
+    filter_word = unknown_word = None
+    if resource_type is ResourceType.ANY:
+        filter_word = "resourceType must not be ANY"
+    elif pattern_type is PatternType.ANY or pattern_type is PatternType.MATCH:
+        filter_word = f"patternType must not be {pattern_type.name}"
+    elif operation is AclOperation.ANY:
+        filter_word = "operation must not be ANY"
+    elif permission_type is AclPermissionType.ANY:
+        filter_word = "permissionType must not be ANY"
+    if resource_type is ResourceType.UNKNOWN:
+        unknown_word = "Invalid resourceType UNKNOWN"
+    elif pattern_type is PatternType.UNKNOWN:
+        unknown_word = "Invalid patternType UNKNOWN"
+    elif operation is AclOperation.UNKNOWN:
+        unknown_word = "Invalid operation UNKNOWN"
+    elif permission_type is AclPermissionType.UNKNOWN:
+        unknown_word = "Invalid permissionType UNKNOWN"
+    return filter_word, unknown_word
 
 
-def _bad_name(binding: AclBinding) -> Iterator[str]:
-    if binding.resource_type is ResourceType.CLUSTER and binding.resource_name != CLUSTER_NAME:
-        yield f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
-    if not binding.resource_name:
-        yield "Invalid empty resource name"
+def _bad_name(resource_type: ResourceType, name: str) -> str | None:
+    if name != CLUSTER_NAME and resource_type is _CLUSTER:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    return None if name else "Invalid empty resource name"
 
 
-def _unknown_words(binding: AclBinding) -> Iterator[str]:
-    if binding.resource_type is ResourceType.UNKNOWN:
-        yield "Invalid resourceType UNKNOWN"
-    if binding.pattern_type is PatternType.UNKNOWN:
-        yield "Invalid patternType UNKNOWN"
-    if binding.operation is AclOperation.UNKNOWN:
-        yield "Invalid operation UNKNOWN"
-    if binding.permission_type is AclPermissionType.UNKNOWN:
-        yield "Invalid permissionType UNKNOWN"
+def _bad_principal(principal: str) -> str | None:
+    if ":" in principal:
+        return None
+    return (
+        f"Could not parse principal from `{principal}` "
+        "(no colon is present separating the principal type from the principal name)"
+    )
 
 
-def _bad_host(host: str) -> Iterator[str]:
+def _bad_host(host: str) -> str | None:
     if not host:
-        yield "Host pattern cannot be null or empty"
+        return "Host pattern cannot be null or empty"
     if "/" in host:
         try:
             parse_cidr(host)
         except InvalidRequestException as refusal:
-            yield refusal.message
+            return refusal.message
+    return None

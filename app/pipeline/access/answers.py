@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 from uuid import UUID
 
-from app.core.authorize import Authorization, Verdict
+from app.core.authorize import Authorization
 from app.core.grouped import authorization_of
 from app.core.groups import GROUP_PREFIX, Groups, groups_of
 from app.core.image import AuthorizerImage, ImageBuilder
@@ -24,6 +24,7 @@ from app.core.kafka.codes import (
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.records import GENESIS_HASH, FeedHead
+from app.core.verdicts import Verdict
 
 Words = type[AclOperation | AclPermissionType | PatternType | ResourceType]
 

@@ -8,10 +8,10 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sf
 
 from app.core.access.proposal import Proposal, Question, propose
-from app.core.authorize import AuthorizationResult
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, ResourceType
+from app.core.verdicts import AuthorizationResult
 from app.pipeline.access.changes import new_id
 from app.pipeline.access.use import ASKED, answered, crowds_of, is_forbidden, questions_to_settle
 from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, NO_TERMS, RESOURCES

@@ -18,10 +18,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
-from app.core.authorize import AuthorizationResult, Rule
 from app.core.groups import GROUP_PREFIX
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
 from app.core.kafka.configs import ALLOW_EVERYONE
+from app.core.verdicts import AuthorizationResult, Rule
 from app.pipeline.access.answers import AFTER, BEFORE, BOTH, CODES, DEFAULT_ALLOW, SUPER_USER, Answer, Bucket
 from app.pipeline.access.patterns import LITERAL, PATTERN, RESOURCE, covering_patterns, patterns_of
 from app.pipeline.history.decision_log import weighted

@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from app.core.access.proposal import SEVERAL, prefixes_of
-from app.core.authorize import AuthorizationResult, Rule
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
+from app.core.verdicts import AuthorizationResult, Rule
 from app.pipeline.access.patterns import LITERAL, RESOURCE
 from app.pipeline.access.replay import DEFAULT_BUCKETS, replay
 from app.pipeline.access.resources import seen_resources

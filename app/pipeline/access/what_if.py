@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
-from app.core.authorize import AuthorizationResult
 from app.core.kafka.bindings import AclBinding
+from app.core.verdicts import AuthorizationResult
 from app.pipeline.access.answers import AFTER, BEFORE, BOTH
 from app.pipeline.access.changes import Candidate, new_id
 from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, FLIPS, NO_TERMS, columns

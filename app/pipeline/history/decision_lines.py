@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from app.core.authorize import Rule, Verdict
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import parse_address
+from app.core.verdicts import Rule, Verdict
 
 # No line that the service writes is longer: a resource name and a principal of 32,767 bytes each, escaped.
 MAX_LINE_BYTES = 1024 * 1024
@@ -137,8 +137,8 @@ def _host(value: object) -> str:
 
 
 def _share(value: object) -> float:
-    if type(value) in (int, float) and 0 < value <= 1:  # type: ignore[operator]  # it is a number by now
-        return float(value)  # type: ignore[arg-type]  # the same
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1:
+        return float(value)
     raise ValueError
 
 

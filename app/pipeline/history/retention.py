@@ -11,7 +11,7 @@ KEPT: Final = 30
 _TABLES: Final = {
     SNAPSHOTS: ("acls",),
     "effective": ("resources", "masks", "nodes", "expanded"),
-    "hygiene": ("parts", "findings", "listed"),
+    "hygiene": ("parts", "findings", "listed", "last-used"),
 }
 
 

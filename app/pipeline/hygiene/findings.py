@@ -20,9 +20,9 @@ from app.pipeline.spark.storage import Home, write_document
 VOID, REDUNDANT, OVER_BROAD, UNUSED, DETACHED = KINDS = ("VOID", "REDUNDANT", "OVER_BROAD", "UNUSED", "DETACHED")
 """In the order of lists, which is one to mend in: an ALLOW goes before the DENY that holds it down."""
 
-_JOB = "hygiene"
+JOB = "hygiene"
 _LISTED = 200
-"""Of each kind, for people to look at."""
+"""How many findings of each kind are listed for people."""
 _LISTED_CHARACTERS = 3_000_000
 
 
@@ -72,7 +72,7 @@ class HygieneFindings:
 
 
 def load_findings(spark: SparkSession, home: Home, offset: int | None = None) -> HygieneFindings | None:
-    saved = SavedResults(spark, home, _JOB)
+    saved = SavedResults(spark, home, JOB)
     manifest = saved.find(offset)
     if manifest is None:
         return None
@@ -92,7 +92,7 @@ def save_findings(
     `others` yields the findings after the `first`; it is given a function that reads what was saved so far.
     """
     spark = first.sparkSession
-    results = SavedResults(spark, home, _JOB)
+    results = SavedResults(spark, home, JOB)
     manifest = results.begin(snapshot, {**looked_at, "tool": tool})
     # Part by part, because Spark takes longer to plan all of them at once than to run them.
     parts, path = (results.room(snapshot.offset, name) for name in ("parts", "findings"))

@@ -11,6 +11,7 @@ from typing import Any, Final
 from app.core.kafka.acl_command import beyond_kafka_acls, kafka_acls_flags
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclPermissionType
+from app.formats.acl_bodies import binding_body
 from app.formats.arguments import one_line
 from app.formats.csv_cells import csv_line
 from app.formats.quoting import shell_line
@@ -78,7 +79,7 @@ def _command(acl: AclBinding, tool: str, action: str, otherwise: str) -> str:
     reason = beyond_kafka_acls(acl)
     flags = shell_line(kafka_acls_flags(acl, with_defaults=True)) if reason is None else None
     if flags is None:
-        entry = json.dumps(dict(zip(AclBinding.__dataclass_fields__, acl.words, strict=True)))
+        entry = json.dumps(binding_body(acl))
         return f"# not for {_CALLED[tool]} ({reason}): {otherwise} {entry}"
     return f"{_BEGINNINGS[tool]} {action} {flags}"
 

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from app.core.authorize import Rule
 from app.core.kafka.codes import AclPermissionType
 from app.core.kafka.configs import ALLOW_EVERYONE
+from app.core.verdicts import Rule
 from app.pipeline.access.effective import masks_of, nodes_of
 from app.pipeline.access.replay import open_to_all, questions, replay
 from app.pipeline.context import JobContext
 from app.pipeline.history.export import acls_ever
 from app.pipeline.history.manifests import read_exported
 from app.pipeline.history.schemas import ACLS, FOUND
-from app.pipeline.history.snapshot import Snapshot
+from app.pipeline.history.snapshot import SavedResults, Snapshot
 from app.pipeline.hygiene.evidence import Log, left_out, names_of
-from app.pipeline.hygiene.findings import DETACHED, REDUNDANT, UNUSED, HygieneFindings, going, save_findings
+from app.pipeline.hygiene.findings import DETACHED, JOB, REDUNDANT, UNUSED, HygieneFindings, going, save_findings
+from app.pipeline.hygiene.last_used import save_last_used
 from app.pipeline.hygiene.shadowed import shadowed, with_reading
 from app.pipeline.hygiene.usage import broad_acls, closed_without_acl, detached, narrowed, over_broad, unused
 from app.pipeline.spark.checkpoint import checkpointed
@@ -45,6 +46,9 @@ class Search:
 
         def others(saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
             read.unpersist()
+            if self.log is not None:
+                results = SavedResults(self.context.spark, self.context.home, JOB)
+                save_last_used(results, self.snapshot.offset, self.log.decisions)
             return self._others(saved)
 
         return save_findings(self.context.home, self.snapshot, shadowed(read), others, looked_at, self.arguments.tool)

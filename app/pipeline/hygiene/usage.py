@@ -7,11 +7,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from app.core.authorize import AuthorizationResult, Rule
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, ResourceType
 from app.core.kafka.operations import ALLOW_MASK
 from app.core.kafka.validation import validate_new_acl
+from app.core.verdicts import AuthorizationResult, Rule
 from app.pipeline.access.effective import masks_of, nodes_of
 from app.pipeline.access.patterns import LITERAL, PATTERN, PREFIXED, RESOURCE, covering_patterns, patterns_of
 from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, FOUND

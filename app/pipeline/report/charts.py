@@ -104,16 +104,13 @@ def _variant(cells: Sequence[_Cell], axes: _Axes, measure: str) -> Spec:
         },
         "meta": {"short": {"yaxis": [axes.short_rows[each] for each in rows if each is not None]}},
     }
-    return {"data": traces, "layout": layout, "least": 300 + 22 * len(columns)}
+    return {"data": traces, "layout": layout, "least": 300 + 22 * len(columns), "rows": rows, "columns": columns}
 
 
 def _trace(
     known: Mapping[tuple[int, int], _Cell], rows: Sequence[int | None], columns: Sequence[int | None], measure: str
 ) -> Spec:
-    grid = [
-        [None if None in (row, column) else known.get((row, column)) for column in columns]  # type: ignore[arg-type]  # neither is None
-        for row in rows
-    ]
+    grid = [[None if row is None or column is None else known.get((row, column)) for column in columns] for row in rows]
     numbered = len(columns) <= _MOST_WITH_NUMBERS
     return {
         "type": "heatmap",

@@ -3,12 +3,14 @@
 texts       every text that is used more than once, referred to by its place
 resources   [type, name, prefix, [readers, first ...], [writers, first ...], last read, last written]
 principals  [name, team, [patterns, [type, pattern type, name, host, allowed, denied] ...], last allowed, last denied]
+axes        teams and prefixes of the heat map; null: others
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from app.pipeline.report.figures import LookupFigures, PrincipalEntry, ResourceEntry, Some
+from app.pipeline.report.figures import AccessFigures, LookupFigures, PrincipalEntry, ResourceEntry, Some
+from app.pipeline.report.heat import OTHERS
 from app.pipeline.report.reach import EVERYONE
 from app.pipeline.report.text import script_json, visible
 
@@ -19,8 +21,11 @@ _COMMA = 1
 _T = TypeVar("_T")
 
 
-def embedded(lookup: LookupFigures) -> str:
+def embedded(lookup: LookupFigures, access: AccessFigures) -> str:
     texts = _Texts()
+    axes = [
+        [None if key == OTHERS else texts.place(_team(key)) for key in each] for each in (access.teams, access.prefixes)
+    ]
     resources, without = _as_many_as_fit(lookup.resources, lambda each: _resource(each, texts), texts)
     principals, unnamed = _as_many_as_fit(lookup.principals, lambda each: _principal(each, texts), texts)
     document = {
@@ -28,6 +33,7 @@ def embedded(lookup: LookupFigures) -> str:
         "resources": resources,
         "principals": principals,
         "more": [lookup.more_resources + without, lookup.more_principals + unnamed],
+        "axes": axes,
         "logged": lookup.is_logged,
     }
     return script_json(document)
@@ -89,11 +95,15 @@ def _principal(entry: PrincipalEntry, texts: _Texts) -> list[object]:
     ]
     return [
         texts.place(entry.name),
-        texts.place("everyone" if entry.team == EVERYONE else entry.team),
+        texts.place(_team(entry.team)),
         [entry.patterns.count, *patterns],
         entry.last_allowed,
         entry.last_denied,
     ]
+
+
+def _team(key: str) -> str:
+    return "everyone" if key == EVERYONE else key
 
 
 def _places(texts: Iterable[str], known: _Texts) -> list[int]:

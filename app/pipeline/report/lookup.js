@@ -146,6 +146,40 @@
     if (first) show(first);
   });
 
+  function listed(what, name, all) {
+    list.append(make("li", [what + " ", named(name), all.length ? ":" : ": none in this file"], "whole"));
+    for (const each of all.slice(0, MOST_SHOWN)) list.append(make("li", pick(each)));
+    const more = all.length - MOST_SHOWN;
+    if (more > 0) list.append(make("li", more.toLocaleString("en") + " more; type a part of the name"));
+  }
+
+  // A cell of the heat map, or a row of its table: whom and what it counts. Others are null.
+  function openCell(team, prefix) {
+    const kind = document.getElementById("access-question").value.split(" ")[1];
+    const all = (wanted, place, isOf) => entries.filter((each) => isOf(each.kind) && text(each.row[place]) === wanted);
+    box.value = "";
+    find();
+    if (prefix === null) list.append(make("li", "The prefixes with the least, summed up: find them by name.", "whole"));
+    else listed(word(kind) + "s with the prefix", prefix, all(prefix, 2, (each) => each === kind));
+    if (team === null) list.append(make("li", "The teams with the least, summed up: find them by name.", "whole"));
+    else listed("principals of the team", team, all(team, 1, (each) => each === "PRINCIPAL"));
+    document.getElementById("lookup").scrollIntoView();
+    const first = list.querySelector("button");
+    if (first) first.focus({ preventScroll: true });
+  }
+  const [teams, prefixes] = data.axes.map((places) => places.map((place) => (place === null ? null : text(place))));
+  document.addEventListener("cell", (event) => openCell(teams[event.detail.row], prefixes[event.detail.column]));
+  const labels = new Map([["everyone (User:*)", "everyone"]]);
+  for (const row of document.querySelectorAll("#access tbody tr")) {
+    const [team, prefix] = [...row.querySelectorAll("bdi")].map((each) => each.textContent);
+    const button = make("button", named(team), "pick");
+    button.type = "button";
+    button.title = "Show whom and what this row counts";
+    const known = (all, label) => (all.includes(label) ? label : null);
+    button.addEventListener("click", () => openCell(known(teams, labels.get(team) || team), known(prefixes, prefix)));
+    row.querySelector("th").replaceChildren(button);
+  }
+
   function copied(code) {
     // Where the browser withholds its clipboard from files, the old way is left.
     const marked = window.getSelection();

@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sf
 
-from app.core.authorize import AuthorizationResult
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation
+from app.core.verdicts import AuthorizationResult
 from app.pipeline.access.lookup import operation_words
 from app.pipeline.access.patterns import RESOURCE
 from app.pipeline.history.decision_log import weighted

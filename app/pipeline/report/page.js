@@ -143,6 +143,12 @@
     else delete root.dataset.look;
     drawAll();
   }
+  // A cell of the heat map leads to what it counts, which the lookup has.
+  function clicked(event) {
+    const { rows, columns } = chosen("access");
+    const { x, y } = event.points[0];
+    document.dispatchEvent(new CustomEvent("cell", { detail: { row: rows[y], column: columns[x] } }));
+  }
   theme.addEventListener("change", () => choose(theme.value));
   systemDark.addEventListener("change", drawAll);
   narrow.addEventListener("change", drawAll);
@@ -156,4 +162,5 @@
     choose(root.dataset.before);
   });
   drawAll();
+  if (specs.access) document.getElementById("chart-access").on("plotly_click", clicked);
 })();

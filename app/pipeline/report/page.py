@@ -31,9 +31,9 @@ def page(figures: Figures) -> str:
             head=figures.head,
             sections=sections,
             policy=_policy(scripts),
-            style=_trusted(_resource("page.css")),
+            style=_trusted(_look() + _resource("page.css")),
             specs=_trusted(script_json(specs)),
-            lookup=_trusted(embedded(figures.lookup)),
+            lookup=_trusted(embedded(figures.lookup, figures.access)),
             scripts=[_trusted(each) for each in scripts],
             version=__version__,
         )
@@ -65,6 +65,11 @@ def _trusted(text: str) -> Markup:
 
 def _resource(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8")
+
+
+def _look() -> str:
+    """What the console looks like, too; it is of neither room."""
+    return (files("app") / "look.css").read_text(encoding="utf-8")
 
 
 def _policy(scripts: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from app.pipeline.report.figures import (
 MOST_BUCKETS = 120
 MOST_PRINCIPALS = 15
 MOST_FINDINGS = 5
-"""Of each kind."""
+"""How many of each kind are shown."""
 MOST_FLIPS = 20
 
 _MINUTE, _DAY = 60, 86_400

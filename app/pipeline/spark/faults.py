@@ -91,6 +91,7 @@ def explain(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]
             text = _line_of(said, environ)
     elif isinstance(fault, OSError) and fault.strerror:
         text = f"`{fault.filename}`: {fault.strerror}" if fault.filename else fault.strerror
+        text = f"{text}; {_MAKE_ROOM}" if _FULL.search(fault.strerror) else text
     else:
         text = f"{type(fault).__name__}: {_first_line(str(fault))}"
     return one_line(masked(text, environ)), status

@@ -168,5 +168,6 @@ def _whose(document: dict[str, Any]) -> str:
 
 
 def _interrupt() -> None:
-    # Spark's own handler cancels what runs, and raises KeyboardInterrupt.
-    os.kill(os.getpid(), signal.SIGINT)
+    # Spark's own handler cancels what runs, and raises KeyboardInterrupt. A signal of the process may reach another
+    # thread, and then does not wake the main one from what it waits for.
+    signal.pthread_kill(threading.main_thread().ident or threading.get_ident(), signal.SIGINT)

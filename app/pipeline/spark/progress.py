@@ -18,6 +18,8 @@ _NARROWEST = 10
 """Columns of a terminal that one of a table needs; where there are fewer, rows are printed as they are."""
 _MOST_FITTED = 1_000
 """Rows that are fitted to the terminal, which takes rich a millisecond for two; of more, each is printed as it is."""
+_MINUTES_FROM_S = 100
+"""From here on minutes read better than seconds."""
 
 
 class Console:
@@ -150,7 +152,7 @@ def _progress_on(terminal: "Terminal | None") -> "Progress | None":
 
 def seconds(duration_s: float) -> str:
     """`4.2 s`, `2 min 05 s`."""
-    if duration_s < 100:  # noqa: PLR2004 - from here on minutes read better
+    if duration_s < _MINUTES_FROM_S:
         return f"{duration_s:.1f} s"
     minutes, rest = divmod(round(duration_s), 60)
     return f"{minutes} min {rest:02} s"

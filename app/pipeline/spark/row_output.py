@@ -50,7 +50,10 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         with path.open("w", encoding="utf-8", newline="\n") as stream:
             stream.writelines(f"{line}\n" for line in lines)
     except OSError as fault:
-        raise PipelineError(f"`{path}` can't be written: {fault.strerror}") from None
+        raise PipelineError(
+            f"`{path}` can't be written ({fault.strerror}); name another file and run it again: what the job has "
+            "written into its home is kept"
+        ) from None
 
 
 def table_of(columns: Sequence[str], rows: Iterable[Row]) -> "Table":

@@ -12,6 +12,8 @@ from app.pipeline.spark.errors import PipelineError
 _ATTEMPTS = 5
 _ABSENT = "java.io.FileNotFoundException"
 _CHANGED = ("org.apache.hadoop.fs.s3a.RemoteFileChangedException", "org.apache.hadoop.fs.FileAlreadyExistsException")
+# py4j passes on what the socket to a JVM that has ended says.
+_UNASKED = (Py4JError, OSError)
 _FIRST = re.compile(r"^: (?:[\w.$]+: )?(.*)", re.MULTILINE)
 
 
@@ -23,7 +25,7 @@ class S3Object:
         try:
             self._path = jvm.org.apache.hadoop.fs.Path(url)
             self._files = self._path.getFileSystem(configuration)
-        except Py4JError as fault:
+        except _UNASKED as fault:
             raise self._refused(fault) from None
 
     @classmethod
@@ -45,7 +47,7 @@ class S3Object:
                     return None
                 if not _has_changed(fault):
                     raise self._refused(fault) from None
-            except Py4JError as fault:
+            except _UNASKED as fault:
                 raise self._refused(fault) from None
         raise PipelineError(f"`{self.url}` changes all the time; see who writes there")
 
@@ -54,12 +56,12 @@ class S3Object:
 
         Raises PipelineError if the store can't be asked; then it may be written nevertheless.
         """
-        creating = self._files.createFile(self._path).overwrite(True)  # noqa: FBT003 - Java's
-        if tag is None:
-            creating = creating.must("fs.option.create.conditional.overwrite", "true")
-        else:
-            creating = creating.must("fs.option.create.conditional.overwrite.etag", tag)
         try:
+            creating = self._files.createFile(self._path).overwrite(True)  # noqa: FBT003 - Java's
+            if tag is None:
+                creating = creating.must("fs.option.create.conditional.overwrite", "true")
+            else:
+                creating = creating.must("fs.option.create.conditional.overwrite.etag", tag)
             stream = creating.build()
             stream.write(content)
             stream.close()
@@ -67,11 +69,11 @@ class S3Object:
             if _has_changed(fault):
                 return False
             raise self._refused(fault) from None
-        except Py4JError as fault:
+        except _UNASKED as fault:
             raise self._refused(fault) from None
         return True
 
-    def _refused(self, fault: Py4JError) -> PipelineError:
+    def _refused(self, fault: Py4JError | OSError) -> PipelineError:
         text = str(fault)
         first = _FIRST.search(text)
         why = (first[1] if first else text.partition("\n")[0]).strip()

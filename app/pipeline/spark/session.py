@@ -22,6 +22,9 @@ _RUNTIME: Mapping[str, str] = {
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     # Spark turns plans into text at every run, and long ones take all memory.
     "spark.sql.maxPlanStringLength": "20000",
+    # Spark asks after and keeps the caller's line at each use of a column, for messages that a job doesn't show.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
     # Rows that core works on at once in a worker: fast, and bounded even with the longest names.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, UnsetType
 
-from app.core.authorize import AuthorizationResult
+from app.core.verdicts import AuthorizationResult
 from app.rest.bodies.examples import CHECKOUT, TOKEN, Example
 from app.rest.bodies.fields import (
     LITERAL,

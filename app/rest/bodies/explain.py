@@ -4,9 +4,9 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from app.core.authorize import AuthorizationResult
 from app.core.explain.matching import MAX_LISTED
 from app.core.explain.near_misses import MAX_NEAR_MISSES
+from app.core.verdicts import AuthorizationResult
 from app.rest.bodies.acls import Acl, AclHost, AclPrincipal, PatternName
 from app.rest.bodies.decisions import Action
 from app.rest.bodies.examples import ADMIN, CHECKOUT, TOKEN, Example, Json, acl_example

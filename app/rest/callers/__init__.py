@@ -1,5 +1,5 @@
 """Callers: who asks, how is that proved, and what may they ask for?
 
-May import core, logs, metrics, runtime and rest/bodies. Called by rest's routes;
-`app.cli.credentials` puts it together.
+May import: core, formats, logs, metrics, runtime, rest/bodies, rest/errors. Called by: rest; `app.cli.credentials` puts
+it together.
 """

@@ -1,5 +1,6 @@
 """rest/http: how are bytes from clients read and answered, within bounds of time, size and number?
 
 The one edge that every request passes (`edge`), admission, and HTTP's protocol below uvicorn.
-May import: rest/bodies, rest/callers, core, process, metrics. Called by: rest/routes and `app.cli.server`.
+May import: rest/bodies, rest/callers, runtime, core, process, logs, metrics. Called by: rest/routes, console and
+`app.cli.server`.
 """

@@ -258,6 +258,7 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         self._answering = cycle
         self.writer.begin(cycle)
         cycle.scope["klamm.began"] = self.shared.turn_began(self.loop)  # type: ignore[typeddict-unknown-key]  # ours
+        cycle.scope["klamm.push"] = self.writer.push  # type: ignore[typeddict-unknown-key]  # ours
         super()._start_asgi_task(cycle, app)
 
     def _kept_s(self) -> int:

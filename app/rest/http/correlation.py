@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from secrets import token_hex
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Send
 
-from app.logs.service import REQUEST_MARK, RequestMark
+from app.logs.service import RequestMark
 
 REQUEST_ID = b"x-request-id"
 TRACEPARENT = b"traceparent"
@@ -59,28 +59,15 @@ def reply_header_list(mark: RequestMark) -> list[tuple[bytes, bytes]]:
     return headers
 
 
-class MarkedRequests:
-    """ASGI middleware that sets the mark of each request."""
+def with_mark(send: Send, mark: RequestMark) -> Send:
+    """`send` for a reply that carries the mark in its headers."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    async def marked_send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *reply_header_list(mark)]}
+        await send(message)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        mark = mark_of_headers(scope["headers"])
-
-        async def marked_send(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *reply_header_list(mark)]}
-            await send(message)
-
-        before = REQUEST_MARK.set(mark)
-        try:
-            await self._app(scope, receive, marked_send)
-        finally:
-            REQUEST_MARK.reset(before)
+    return marked_send
 
 
 def _request_id(value: bytes) -> str:

@@ -10,11 +10,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from time import perf_counter
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
-from fastapi import Depends, Query, Request
-from fastapi.dependencies.utils import request_params_to_args
 from fastapi.routing import APIRoute
 from msgspec import UNSET
 from starlette.datastructures import QueryParams
@@ -23,18 +21,16 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
-from app.core.context import Reader, RequestContext
 from app.rest.bodies.examples import Example
 from app.rest.bodies.fields import given
 from app.rest.bodies.reading import MAX_BODY_BYTES, check_headers, read_body, read_struct, strict_decoder
-from app.rest.callers.roles import ANYBODY, FULL, Caller, Role, read, speak
-from app.rest.errors import MethodNotAllowedException, invalid_field, response_to
+from app.rest.callers.roles import ANYBODY, FULL, Caller, Role, speak
+from app.rest.errors import MethodNotAllowedException, response_to
 from app.rest.http.admission import Pool, body_bytes_of
-from app.rest.http.parameters import check_query, names_of, parameter_fault
-from app.rest.http.services import Services
+from app.rest.http.arguments import ARGUMENTS, AT_LEAST, Call, CurrentContext, CurrentReader, context_of
+from app.rest.http.parameters import check_query, names_of, read_parameters
+from app.rest.http.services import SERVICES, Services
 from app.rest.http.streams import EventStream
-from app.runtime.authorizer import Authorizer
-from app.runtime.past import Past
 from app.runtime.ports import PastElsewhere
 
 CLIENT_CLOSED_REQUEST = 499
@@ -43,74 +39,15 @@ CLIENT_CLOSED_REQUEST = 499
 Reply = bytes | msgspec.Struct | Response | EventStream
 """What an endpoint returns: the JSON of a 200, a struct to be encoded as that, a whole response, or a stream."""
 
-SERVICES = "klamm.services"
-"""The key of the replica's services in each scope."""
-
 _TO_JSON = msgspec.json.Encoder().encode
 _CONTENT_TYPE = (b"content-type", b"application/json")
-
-
-async def _put_by_the_edge() -> None:
-    """A dependency for FastAPI, so that it takes the parameter for none of the request's. It is never called."""
-
-
-async def _at_least(
-    at_least: Annotated[
-        str | None, Query(description="A token: answer from this state of the store or a later one.")
-    ] = None,
-) -> None:
-    """Describes the parameter, which the edge reads."""
-
-
-T = TypeVar("T")
-E = TypeVar("E", bound=Callable[..., Any])
-Body = Annotated[T, Depends(_put_by_the_edge)]
-CurrentAuthorizer = Annotated[Authorizer, Depends(_put_by_the_edge)]
-CurrentServices = Annotated[Services, Depends(_put_by_the_edge)]
-CurrentPast = Annotated[Past, Depends(_put_by_the_edge)]
-CurrentContext = Annotated[RequestContext, Depends(_put_by_the_edge), "context"]
-"""The principal that the body's context names, checked."""
-CurrentReader = Annotated[Reader, Depends(_put_by_the_edge), "reader"]
-"""The principal or the role that reads by a request without a body."""
-
-AT_LEAST = [Depends(_at_least)]
-"""`dependencies` of a route without a body that takes `at_least`."""
-
-
-class _Call:
-    __slots__ = ("at_least", "body", "caller", "context", "parameters", "scope", "services")
-
-    def __init__(self, services: Services, caller: Caller, scope: Scope) -> None:
-        self.services = services
-        self.caller = caller
-        self.scope = scope
-        self.body: Any = None
-        self.context: RequestContext | None = None
-        self.at_least: str | None = None
-        self.parameters: Mapping[str, Any] = {}
-
-
-def _context_of(call: _Call) -> RequestContext:
-    if call.context is None:
-        raise TypeError("the endpoint takes a context, but its body has none")
-    return call.context
-
-
-_ARGUMENTS: Mapping[Any, Callable[[_Call], Any]] = {
-    CurrentAuthorizer: lambda call: call.services.authorizer,
-    CurrentServices: lambda call: call.services,
-    CurrentPast: lambda call: call.services.past,
-    CurrentContext: _context_of,
-    CurrentReader: lambda call: read(call.caller, call.scope),
-    Request: lambda call: Request(call.scope),
-}
-"""What an endpoint may take, by the annotation of its parameter."""
 
 
 class Route(APIRoute):
     """A route whose `handle` is the edge, and whose every refusal is problem+json."""
 
     methods: set[str]
+    endpoint: Callable[..., Awaitable[Reply]]
 
     def __init__(  # noqa: PLR0913 - all that a route declares, by name
         self,
@@ -146,7 +83,7 @@ class Route(APIRoute):
         self.body_struct: Any = None if body is None else get_args(body.annotation)[0]
         self.decode: Callable[[bytes], Any] = _no_body if body is None else self.decoder_of(self.body_struct)
         self._arguments = {
-            name: _ARGUMENTS[each.annotation] for name, each in parameters.items() if each.annotation in _ARGUMENTS
+            name: ARGUMENTS[each.annotation] for name, each in parameters.items() if each.annotation in ARGUMENTS
         }
         if not needs_caller and {CurrentContext, CurrentReader} & {each.annotation for each in parameters.values()}:
             # INVARIANT: nobody is spoken for where nobody is asked who calls.
@@ -207,7 +144,7 @@ class Route(APIRoute):
             check_query(scope["query_string"], self._query)
         body_bytes = 0 if self.body_struct is None else body_bytes_of(scope["headers"], self.max_body_bytes)
         pool = services.admission.pools[self.pool]
-        call = _Call(services, caller, scope)
+        call = Call(services, caller, scope)
         if self.streams:
             return await self._stream(call, pool)
         async with pool.admitted(body_bytes, scope.get("klamm.began"), caller.share):
@@ -222,14 +159,14 @@ class Route(APIRoute):
                 return await self._reply_to(call)
             if call.context is not None:
                 # What would be refused in the end is refused before the wait.
-                services.authorizer.check_super_user(call.context)
+                services.authorizer.rights.check_super_user(call.context)
         async with services.admission.waiting.admitted(body_bytes, None, caller.share):
             # Requests that wait take no place from those that don't.
             await services.authorizer.wait_for(call.at_least)
         async with pool.admitted(body_bytes, None, caller.share):
             return await self._reply_to(call)
 
-    async def _stream(self, call: _Call, pool: Pool) -> Reply:
+    async def _stream(self, call: Call, pool: Pool) -> Reply:
         """The place is held until the stream has come to its end."""
         async with AsyncExitStack() as held:
             await held.enter_async_context(pool.admitted(0, call.scope.get("klamm.began"), call.caller.share))
@@ -253,7 +190,7 @@ class Route(APIRoute):
         scope["klamm.known"] = True
         return caller
 
-    def _examine(self, call: _Call) -> None:
+    def _examine(self, call: Call) -> None:
         body, scope = call.body, call.scope
         if body is not None:
             call.at_least = given(getattr(body, "at_least", None))
@@ -264,9 +201,9 @@ class Route(APIRoute):
         elif self._takes_at_least:
             call.at_least = _query_at_least(scope)
         if self._named:
-            call.parameters = self._parameters(scope)
+            call.parameters = read_parameters(self.dependant, scope)
 
-    async def _reply_to(self, call: _Call) -> Reply:
+    async def _reply_to(self, call: Call) -> Reply:
         if not self._is_of_the_past and given(getattr(call.body, "at", None)) is None:
             return await self._own_reply_to(call)
         services = call.services
@@ -276,12 +213,12 @@ class Route(APIRoute):
         async with services.admission.pools["past"].admitted(0, None, call.caller.share):
             return await (self._own_reply_to(call) if elsewhere is None else self._reply_of(elsewhere, call))
 
-    async def _reply_of(self, elsewhere: PastElsewhere, call: _Call) -> bytes:
+    async def _reply_of(self, elsewhere: PastElsewhere, call: Call) -> bytes:
         """What the service says that has the records, asked in the caller's words."""
-        context = _context_of(call)
+        context = context_of(call)
         # INVARIANT: whom this caller may speak for is decided here; there it is this service that asks.
-        call.services.authorizer.check_super_user(context)
-        call.services.authorizer.check_loaded()
+        call.services.authorizer.rights.check_super_user(context)
+        call.services.authorizer.rights.check_loaded()
         asked: dict[str, Any] = {
             name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not UNSET
         }
@@ -290,20 +227,13 @@ class Route(APIRoute):
             asked["context"]["groups"] = context.groups.names
         return await elsewhere.ask(self.path, _TO_JSON(asked))
 
-    def _own_reply_to(self, call: _Call) -> Awaitable[Reply]:
+    def _own_reply_to(self, call: Call) -> Awaitable[Reply]:
         arguments = {name: give(call) for name, give in self._arguments.items()}
         if self._named:
             arguments.update(call.parameters)
         if call.body is not None:
             arguments["body"] = call.body
-        return self.endpoint(**arguments)  # type: ignore[no-any-return]  # FastAPI does not say what an endpoint gives
-
-    def _parameters(self, scope: Scope) -> Mapping[str, Any]:
-        values, errors = request_params_to_args(self.dependant.path_params, scope["path_params"])
-        more, more_errors = request_params_to_args(self.dependant.query_params, QueryParams(scope["query_string"]))
-        if errors or more_errors:
-            raise invalid_field("", parameter_fault([*errors, *more_errors][0]))
-        return {**values, **more}
+        return self.endpoint(**arguments)
 
 
 async def _send_json(send: Send, reply: bytes | msgspec.Struct) -> None:
@@ -325,6 +255,9 @@ def _query_at_least(scope: Scope) -> str | None:
 
 def _no_body(_: bytes) -> None:
     raise TypeError("the route takes no body")
+
+
+E = TypeVar("E", bound=Callable[..., Any])
 
 
 class Routes(list[Route]):

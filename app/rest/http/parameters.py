@@ -1,14 +1,19 @@
-"""What is wrong with a parameter of a path or a query, and the way out."""
+"""The parameters of a path and a query: their values, or what is wrong with one and the way out."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
 from fastapi._compat import ModelField
+from fastapi.dependencies.models import Dependant
+from fastapi.dependencies.utils import request_params_to_args
 from pydantic import BaseModel
+from starlette.datastructures import QueryParams
+from starlette.types import Scope
 
 from app.core.kafka.errors import InvalidRequestException
 from app.core.spelling import did_you_mean
+from app.rest.errors import invalid_field
 
 _MAX_SHOWN = 100
 _MEANT = {
@@ -42,7 +47,16 @@ def _refusal(name: str, text: str) -> InvalidRequestException:
     return InvalidRequestException(f"query parameter `{name[:_MAX_SHOWN]}`: {text}")
 
 
-def parameter_fault(fault: Mapping[str, Any]) -> str:
+def read_parameters(dependant: Dependant, scope: Scope) -> Mapping[str, Any]:
+    """The values of a path's and a query's parameters. Raises InvalidFieldsException."""
+    values, errors = request_params_to_args(dependant.path_params, scope["path_params"])
+    more, more_errors = request_params_to_args(dependant.query_params, QueryParams(scope["query_string"]))
+    if errors or more_errors:
+        raise invalid_field("", _fault([*errors, *more_errors][0]))
+    return {**values, **more}
+
+
+def _fault(fault: Mapping[str, Any]) -> str:
     """`fault` is one of pydantic's."""
     part, *names = fault["loc"]
     kind, text = fault["type"], str(fault["msg"]).removeprefix("Value error, ")

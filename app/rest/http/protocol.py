@@ -103,8 +103,10 @@ class KlammProtocol(TimedConnection):
         if not len(_END) < length <= _MAX_PLAIN_HEAD or length == len(data):
             return False
         head = plain_head(data[:length])
-        self._is_asked = head is not None and len(data) == length + head.length
-        return self._is_asked and self._replies(head, data[length:])  # type: ignore[arg-type]  # it is not None
+        if head is None or len(data) != length + head.length:
+            return False
+        self._is_asked = True
+        return self._replies(head, data[length:])
 
     def _parse(self, data: bytes) -> None:
         at = 0

@@ -55,6 +55,20 @@ class ReplyWriter(asyncio.Transport):
             held, self.held = self.held, None
             self._transport.writelines((held, part))
 
+    def push(self, data: bytes) -> bool:
+        """Write a whole chunk of the reply under way, in this step of the loop.
+
+        False, and nothing is written, if the client has to take what came before first, or has gone.
+        """
+        cycle = self._cycle
+        if cycle is None or cycle.disconnected or not cycle.chunked_encoding or cycle.response_complete:
+            return False
+        if self._has_ended or cycle.flow.write_paused or self._transport.is_closing():
+            return False
+        self.flush()
+        self._transport.write(data)
+        return True
+
     def flush(self) -> None:
         if self.held is not None:
             held, self.held = self.held, None

@@ -11,6 +11,9 @@ from app.rest.http.admission import Admission
 from app.runtime.authorizer import Authorizer
 from app.runtime.past import Past
 
+SERVICES = "klamm.services"
+"""The key of the replica's services in each scope."""
+
 
 @dataclass(frozen=True, slots=True)
 class Services:

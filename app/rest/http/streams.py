@@ -8,12 +8,11 @@ from types import MappingProxyType
 
 from starlette.types import Receive, Send
 
-from app.runtime.watch.recent import Line
+from app.runtime.watch.recent import PART_BYTES, Form, Line, Part
 
 NDJSON = "application/x-ndjson"
 SSE = "text/event-stream"
 
-_PART_BYTES = 64 * 1024
 _log = logging.getLogger(__name__)
 
 
@@ -30,7 +29,20 @@ def _sse(lines: Iterable[Line]) -> bytes:
     )
 
 
-_FORMS: Mapping[str, Callable[[Iterable[Line]], bytes]] = MappingProxyType({NDJSON: _ndjson, SSE: _sse})
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+_FORMS: Mapping[str, Form] = MappingProxyType({NDJSON: _ndjson, SSE: _sse})
+_CHUNKS: Mapping[str, Form] = MappingProxyType(
+    {NDJSON: lambda lines: _chunk(_ndjson(lines)), SSE: lambda lines: _chunk(_sse(lines))}
+)
+
+
+def pushed(media_type: str, push: Callable[[bytes], bool]) -> Callable[[Part], bool]:
+    """Sends a part as a chunk of its own (RFC 9112, 7.1); `push` is the connection's."""
+    form = _CHUNKS[media_type]
+    return lambda part: push(part.written(form))
 
 
 class EventStream:
@@ -69,9 +81,9 @@ class EventStream:
 
     async def _send_lines(self, lines: Sequence[Line], send: Send) -> None:
         data = memoryview(self._form(lines))
-        for start in range(0, len(data), _PART_BYTES):
+        for start in range(0, len(data), PART_BYTES):
             # In parts, so that a slow client makes nobody hold more than one of them.
-            part = bytes(data[start : start + _PART_BYTES])
+            part = bytes(data[start : start + PART_BYTES])
             await send({"type": "http.response.body", "body": part, "more_body": True})
 
 

@@ -1,4 +1,4 @@
 """rest/routes: which endpoint answers this?
 
-May import: rest/http, rest/bodies, rest/callers, runtime, core. Called by: `app.rest.app`.
+May import: the rest of rest, runtime, process, logs, metrics, core. Called by: `app.rest.app`.
 """

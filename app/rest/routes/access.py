@@ -18,7 +18,8 @@ from app.rest.bodies.acls import Acl
 from app.rest.bodies.fields import Reply, Text, check_words, given, read_groups
 from app.rest.callers.roles import FOLLOWERS, check_principal
 from app.rest.errors import invalid_field
-from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, CurrentPast, Routes
+from app.rest.http.arguments import Body, CurrentAuthorizer, CurrentContext, CurrentPast
+from app.rest.http.edge import Routes
 from app.rest.routes.acls import acl_reply
 from app.runtime.access import AccessPage
 from app.runtime.pace import Pace

@@ -21,7 +21,8 @@ from app.rest.bodies.fields import check_words, given, seconds
 from app.rest.bodies.reading import MAX_ACLS_BODY_BYTES
 from app.rest.callers.roles import FOLLOWERS, OBSERVERS
 from app.rest.errors import item_outcome
-from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentPast, CurrentReader, Routes
+from app.rest.http.arguments import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentPast, CurrentReader
+from app.rest.http.edge import Routes
 from app.runtime.pace import Pace, each_paced
 
 routes = Routes("acls")
@@ -50,7 +51,7 @@ async def create_acls(
     the others. With `if_unchanged_since` nothing is written if anything has changed since.
     """
     acls = await each_paced(body.bindings, _new_acl)
-    results, token = await authorizer.create_acls(
+    results, token = await authorizer.updates.create_acls(
         context, acls, seconds(body.timeout_ms), given(body.if_unchanged_since), given(body.comment)
     )
     return _reply("results", await each_paced(results, _created), {"token": str(token)})
@@ -66,7 +67,7 @@ async def delete_acls(
     others; one that meets nothing is fine. With `if_unchanged_since` nothing is deleted if anything has changed since.
     """
     filters = await each_paced(body.filters, _filter)
-    results, token = await authorizer.delete_acls(
+    results, token = await authorizer.updates.delete_acls(
         context, filters, seconds(body.timeout_ms), given(body.if_unchanged_since), given(body.comment)
     )
     pace = Pace()

@@ -9,8 +9,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import UNSET
 
-from app.core.authorize import Verdict
 from app.core.context import RequestContext
+from app.core.verdicts import Verdict
 from app.logs.service import RequestMark
 from app.rest.bodies.decisions import AuthorizeRequest
 from app.rest.bodies.fields import AuthorizableRequestContext

@@ -13,7 +13,8 @@ from app.rest.bodies import decisions as bodies
 from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES, check_words, given
 from app.rest.callers.roles import DECIDERS, Role
 from app.rest.deciding import NO_MARK
-from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, CurrentPast, CurrentServices, Routes
+from app.rest.http.arguments import Body, CurrentAuthorizer, CurrentContext, CurrentPast, CurrentServices
+from app.rest.http.edge import Routes
 
 routes = Routes("decisions")
 

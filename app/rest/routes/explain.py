@@ -12,10 +12,12 @@ from app.rest.bodies.decisions import Action
 from app.rest.bodies.fields import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, given, read_groups
 from app.rest.callers.roles import FOLLOWERS, check_principal, client_address
 from app.rest.deciding import refusal_of_actions
-from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, CurrentPast, Routes
+from app.rest.http.arguments import Body, CurrentAuthorizer, CurrentContext, CurrentPast
+from app.rest.http.edge import Routes
 from app.rest.routes.acls import acl_reply
-from app.runtime.authorizer import ExplainedCaller, LiteralAction
+from app.runtime.authorizer import LiteralAction
 from app.runtime.pace import Pace
+from app.runtime.rights import ExplainedCaller
 
 routes = Routes("decisions")
 

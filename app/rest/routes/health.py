@@ -23,7 +23,8 @@ from app.metrics.workers import Family, families_of
 from app.process.siblings import Sibling, WorkerProbe, WorkerReadiness
 from app.rest.bodies.examples import Example
 from app.rest.callers.roles import OBSERVERS
-from app.rest.http.edge import CurrentServices, Routes
+from app.rest.http.arguments import CurrentServices
+from app.rest.http.edge import Routes
 from app.rest.http.services import Services
 from app.runtime.readiness import Readiness, State
 

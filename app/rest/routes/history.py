@@ -8,7 +8,8 @@ from app.core.records import AccessControlEntryRecord, ConfigRecord
 from app.rest.bodies import history as bodies
 from app.rest.bodies.fields import Text, given
 from app.rest.callers.roles import FOLLOWERS
-from app.rest.http.edge import Body, CurrentContext, CurrentPast, Routes
+from app.rest.http.arguments import Body, CurrentContext, CurrentPast
+from app.rest.http.edge import Routes
 from app.rest.routes.acls import acl_reply, search_filter
 from app.runtime.pace import each_paced
 from app.runtime.past import HistoryPage

@@ -12,15 +12,16 @@ from time import monotonic
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
-from app.core.authorize import Verdict
 from app.core.context import RequestContext
 from app.core.kafka.errors import ApiException, InconsistentClusterIdException, RequestTimedOutException
+from app.core.verdicts import Verdict
 from app.logs.service import REQUEST_MARK, RequestMark
 from app.rest.bodies.opa import OPA_DEADLINE_S, OPA_PATH, ByResourceType, OpaQuestion, decode_opa
 from app.rest.callers.roles import DECIDERS
 from app.rest.deciding import NO_MARK, Decided
 from app.rest.errors import plain_response, unexpected
-from app.rest.http.edge import Body, CurrentContext, CurrentServices, Reply, Route, Routes
+from app.rest.http.arguments import Body, CurrentContext, CurrentServices
+from app.rest.http.edge import Reply, Route, Routes
 from app.rest.http.services import Services
 from app.runtime.deciding import by_resource_type_at_once
 
@@ -109,7 +110,7 @@ def decide_at_once(
     """In one step of the event loop; None if that would take long."""
     _check_cluster(services, cluster)
     if isinstance(request, ByResourceType):
-        authorization = services.authorizer.authorization(context)
+        authorization = services.authorizer.rights.authorization(context)
         return by_resource_type_at_once(authorization, request.operation, request.resource_type)
     return services.decider.decide(request, context)
 

@@ -7,7 +7,8 @@ from app.rest.bodies import service as bodies
 from app.rest.bodies.fields import given, seconds
 from app.rest.callers.roles import DECIDERS, FOLLOWERS
 from app.rest.errors import item_outcome
-from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader, CurrentServices, Routes
+from app.rest.http.arguments import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader, CurrentServices
+from app.rest.http.edge import Routes
 from app.rest.http.services import Services
 from app.rest.routes.health import ready_everywhere
 from app.runtime.readiness import Endpoint, StartRequest, State
@@ -94,7 +95,7 @@ async def alter_configs(
     ACL or a property, has changed since.
     """
     changes = [(each.name, each.value) for each in body.configs]
-    results, token = await authorizer.alter_configs(
+    results, token = await authorizer.updates.alter_configs(
         context, changes, seconds(body.timeout_ms), given(body.if_unchanged_since), given(body.comment)
     )
     return bodies.AlterConfigsResponse(

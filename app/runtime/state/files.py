@@ -13,6 +13,8 @@ from pathlib import Path
 from threading import Lock
 from typing import IO
 
+from app.formats.lines import append_whole
+
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
 _SYNC_BYTES = 8 * 1024 * 1024
 
@@ -129,14 +131,7 @@ class NewImage:
     def append(self, lines: bytes) -> None:
         with self._turn:
             self._check()
-            rest = memoryview(lines)
-            try:
-                while rest:
-                    rest = rest[os.write(self._descriptor, rest) :]
-            except OSError:
-                with suppress(OSError):
-                    os.ftruncate(self._descriptor, self.size)
-                raise
+            append_whole(self._descriptor, lines, self.size)
             self.size += len(lines)
             if self._fresh is not None and self.size - self._synced >= _SYNC_BYTES:
                 # In parts, so that the last one does not take long.

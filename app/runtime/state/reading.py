@@ -21,21 +21,9 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import ApiException, PoisonedRecordException
 from app.core.records import FeedHead, Record
 from app.core.token import Token
-from app.formats.feed_events import (
-    Acls,
-    Bookmark,
-    Configs,
-    Event,
-    NoEventError,
-    Snapshot,
-    Synced,
-    Transaction,
-    chained_records,
-    decode,
-    digest_of,
-    slice_of,
-)
+from app.formats.feed_events import Acls, Bookmark, Configs, Event, NoEventError, Snapshot, Synced, Transaction, decode
 from app.formats.feed_seals import sealed_lines
+from app.formats.feed_values import chained_records, digest_of, slice_of
 from app.metrics.declared import Metrics
 from app.runtime.applying import apply_in_steps
 from app.runtime.deadlines import bounded

@@ -11,7 +11,8 @@ from app.core.index.table import SortKey, sort_key
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.filters import AclBindingFilter
 from app.core.records import AccessControlEntryRecord, ConfigRecord, Record
-from app.formats.feed_events import MAX_ACLS, Acls, acl_fields, configs_of, encode, snapshot_of, synced_of
+from app.formats.feed_events import MAX_ACLS, Acls, encode
+from app.formats.feed_values import acl_fields, configs_of, snapshot_of, synced_of
 from app.runtime.pace import Pace
 from app.runtime.watch.recent import Line
 

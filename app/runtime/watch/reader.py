@@ -17,15 +17,15 @@ from app.core.kafka.errors import (
 from app.core.kafka.filters import AclBindingFilter
 from app.core.records import FeedPoll, Record
 from app.core.token import Token
-from app.formats.feed_events import Bookmark, End, EndReason, digest_of, encode
+from app.formats.feed_events import Bookmark, End, EndReason, encode
+from app.formats.feed_values import digest_of
 from app.runtime.continuity import transactions_of
 from app.runtime.watch.image_parts import ImageLeftException, ImageParts
-from app.runtime.watch.recent import MAX_BYTES, Line, is_shown, transaction_line
+from app.runtime.watch.recent import MAX_BYTES, PART_BYTES, Line, Part, is_shown, transaction_line
 from app.runtime.watch.watchers import Watchers
 
 Lines = Sequence[Line]
 
-_CHUNK_BYTES = 64 * 1024
 _MAX_BEHIND = 1024 * 1024
 _SLOW_S = 1.0
 """A reader that took longer than this for what it was sent, and is that far behind, is cut."""
@@ -41,6 +41,11 @@ class WatchRequest:
     bookmark_s: float
     may_watch: Callable[[], Awaitable[None]]
     """Raises ApiException once the caller may not see what comes next."""
+    push: Callable[[Part], bool] | None = None
+    """Sends a part within a step of the loop, if the caller may see it and has taken what it was sent before.
+
+    False, and nothing is sent, if that is not certain: then the part is yielded.
+    """
     is_own: bool = False
     """Of this very process: it is not counted as a reader, and cut only when what it needs has left the memory."""
 
@@ -58,14 +63,14 @@ async def watch(watchers: Watchers, request: WatchRequest) -> AsyncGenerator[Lin
     OverloadedException, StoreUnavailableException, and what `may_watch` raises.
     """
     with nullcontext() if request.is_own else watchers.counted():
-        begun, seen = False, None if request.after is None else str(request.after)
+        begun, reader = False, _Reader(watchers, request)
         try:
-            async with aclosing(_Reader(watchers, request).lines()) as batches:
+            async with aclosing(reader.lines()) as batches:
                 async for lines in batches:
                     await request.may_watch()
                     begun = True
                     yield lines
-                    seen = lines[-1].token or seen
+                    reader.seen = lines[-1].token or reader.seen
         except (_EndedError, ApiException) as ended:
             if not begun and isinstance(ended, ApiException):
                 raise
@@ -74,11 +79,13 @@ async def watch(watchers: Watchers, request: WatchRequest) -> AsyncGenerator[Lin
             reason: EndReason = ended.reason if isinstance(ended, _EndedError) else "caller"
             if not request.is_own:
                 watchers.count_end(reason)
-            yield [Line("end", seen, encode(End(seen, reason)))]
+            yield [Line("end", reader.seen, encode(End(reader.seen, reason)))]
 
 
 class _Reader:
     def __init__(self, watchers: Watchers, request: WatchRequest) -> None:
+        self.seen = None if request.after is None else str(request.after)
+        """The token of what it has been sent."""
         self._watchers = watchers
         self._request = request
         self._clock = watchers.options.clock
@@ -114,7 +121,39 @@ class _Reader:
                 ):
                     raise _EndedError("slow")
             elif self._offset == before:
-                await self._watchers.wait(max(_SHORTEST_WAIT_S, self._bookmark_at - self._clock()))
+                await self._watchers.wait(self._due_s, self._push)
+
+    def _due_s(self) -> float:
+        """In how many seconds a bookmark is due."""
+        return max(_SHORTEST_WAIT_S, self._bookmark_at - self._clock())
+
+    def _push(self) -> bool:
+        """Send what is new while this waits. False if `lines` has to: that is the way of all but plain transactions."""
+        request, watchers, recent = self._request, self._watchers, self._watchers.recent
+        image = watchers.image
+        if request.push is None or request.acl_filter is not None or watchers.draining or image is None:
+            return False
+        if image.epoch != self._epoch or image.offset < self._offset or self._offset + 1 < recent.first:
+            return False
+        while self._offset < image.offset:
+            part = recent.part(self._offset)
+            if part is None:
+                # Not encoded yet; a round of its own follows.
+                return True
+            if part.size > PART_BYTES or not request.push(part):
+                return False
+            self._offset, self._state, self.seen = part.last, part.state, part.lines[-1].token
+        return self._push_bookmark(image, request.push)
+
+    def _push_bookmark(self, image: AuthorizerImage, push: Callable[[Part], bool]) -> bool:
+        """False if `lines` has to send it."""
+        due_at, lines = self._bookmark_at, self._bookmark(image)
+        if lines and self._state is not None:
+            if not push(Part(lines, len(lines[0].json), self._offset, self._state)):
+                self._bookmark_at = due_at
+                return False
+            self.seen = lines[0].token
+        return True
 
     async def _snapshot(self) -> AsyncGenerator[Line, None]:
         watchers, ends_at = self._watchers, self._clock() + _SNAPSHOT_S
@@ -157,7 +196,7 @@ class _Reader:
             if line is not None:
                 lines.append(line)
                 size += len(line.json)
-            if size >= _CHUNK_BYTES:
+            if size >= PART_BYTES:
                 break
         return lines
 

@@ -4,8 +4,8 @@ What readers are behind of is here; what is older comes from the store.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from uuid import UUID
 
@@ -13,11 +13,13 @@ from app.core.image import AuthorizerImage
 from app.core.kafka.filters import AclBindingFilter
 from app.core.records import ConfigRecord, Record
 from app.core.token import Token
-from app.formats.feed_events import encode, record_fields, transaction_json
+from app.formats.feed_events import encode
+from app.formats.feed_values import record_fields, transaction_json
 from app.runtime.pace import each_paced
 
 MAX_RECORDS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
+PART_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,30 @@ class Line:
     event: str
     token: str | None
     json: bytes
+
+
+Form = Callable[[Iterable[Line]], bytes]
+"""How lines are written to a client."""
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """What all readers at one offset are sent next: whole transactions, and the state of the image after them."""
+
+    lines: Sequence[Line]
+    size: int
+    """In bytes of JSON: one transaction, or as many as PART_BYTES hold."""
+    last: int
+    state: tuple[bytes, int | None]
+    """Hash and digest."""
+    _written: dict[Form, bytes] = field(default_factory=dict)
+
+    def written(self, form: Form) -> bytes:
+        """The same bytes for all readers of this form."""
+        found = self._written.get(form)
+        if found is None:
+            found = self._written[form] = form(self.lines)
+        return found
 
 
 @dataclass(slots=True, eq=False)
@@ -61,11 +87,14 @@ class RecentTransactions:
         self._records = 0
         self._encoded = 0
         self._bytes = 0
+        self._part: tuple[int, Part] | None = None
+        """The offset that was asked for last, as nearly all readers are at the same one, and what follows it."""
 
     def reset(self, image: AuthorizerImage) -> None:
         self.epoch, self.first = image.epoch, image.offset + 1
         self._entries.clear()
         self._records = self._encoded = 0
+        self._part = None
 
     def append(self, transaction: Sequence[Record], digest: int | None) -> None:
         self._entries.append(Entry(transaction, digest))
@@ -90,6 +119,7 @@ class RecentTransactions:
                 self._bytes += len(line.json)
                 entry.end = self._bytes
                 self._encoded += 1
+                self._part = None
 
     def after(self, offset: int) -> Iterator[Entry]:
         """The encoded transactions behind the offset, in order; it must be at least `first` - 1."""
@@ -99,6 +129,28 @@ class RecentTransactions:
                 break
             newest_first.append(entry)
         return reversed(newest_first)
+
+    def part(self, offset: int) -> Part | None:
+        """What follows the offset, which must be at least `first` - 1; None if nothing does that is encoded."""
+        if self._part is None or self._part[0] != offset:
+            part = self._new_part(offset)
+            if part is None:
+                return None
+            self._part = offset, part
+        return self._part[1]
+
+    def _new_part(self, offset: int) -> Part | None:
+        lines: list[Line] = []
+        size, newest = 0, None
+        for entry in self.after(offset):
+            if entry.line is None or (lines and size + len(entry.line.json) > PART_BYTES):
+                break
+            lines.append(entry.line)
+            size += len(entry.line.json)
+            newest = entry
+        if newest is None:
+            return None
+        return Part(lines, size, newest.last, (newest.records[-1].hash, newest.digest))
 
     def is_behind(self, offset: int, max_bytes: int) -> bool:
         """Whether more than so many bytes wait behind the first transaction after the offset, or it has left."""

@@ -1,9 +1,9 @@
-"""All readers of this replica's feed: woken in small groups, so that no number of them holds up a decision."""
+"""All readers of this replica's feed: sent to in small groups, so that no number of them holds up a decision."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 
 from app.core.image import AuthorizerImage
@@ -17,12 +17,10 @@ from app.runtime.options import RuntimeOptions
 from app.runtime.pace import Pace
 from app.runtime.ports import ChangeFeed
 from app.runtime.readiness import Readiness
+from app.runtime.watch.fan_out import FanOutPace
 from app.runtime.watch.image_parts import ImageParts
 from app.runtime.watch.recent import RecentTransactions
 
-_WOKEN_AT_ONCE = 32
-"""To wake one takes some 20 us, most of it for the system call that sends."""
-_REST_S = 0.001
 _SNAPSHOTS = 4
 _SNAPSHOTS_WAITING = 16
 _SNAPSHOT_TURN_S = 2.0
@@ -53,8 +51,10 @@ class Watchers:
         self._snapshots = asyncio.Semaphore(_SNAPSHOTS)
         self._snapshots_waiting = 0
         self._hearing: set[ImageParts] = set()
-        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
         self._news = asyncio.Event()
+        self._ending = asyncio.Event()
+        """Set when readers may have to be told that their stream ends."""
         self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
@@ -64,6 +64,7 @@ class Watchers:
         """Every reader is told to go on elsewhere."""
         self.draining = True
         self._news.set()
+        self._ending.set()
 
     async def close(self) -> None:
         self.drain()
@@ -97,6 +98,7 @@ class Watchers:
         self.image = image if image.loading_complete else None
         self.recent.reset(image)
         self._news.set()
+        self._ending.set()
 
     # what readers ask for
 
@@ -132,11 +134,32 @@ class Watchers:
     def count_end(self, reason: EndReason) -> None:
         self.metrics.watch_ends[reason] += 1
 
-    async def wait(self, timeout_s: float) -> None:
-        """Until there may be news, or the timeout. To be called with nothing left to send."""
-        woken = asyncio.get_running_loop().create_future()
-        self._waiting[woken] = None
-        timer = woken.get_loop().call_later(timeout_s, _wake, woken)
+    async def wait(self, due_s: Callable[[], float], push: Callable[[], bool]) -> None:
+        """Until there is something that `push` has not sent. To be called with nothing left to send.
+
+        `push` is called within a step of the loop, when there is news and when it is due, which `due_s` says in seconds
+        from now; it says whether the wait goes on.
+        """
+        loop = asyncio.get_running_loop()
+        woken = loop.create_future()
+        timer: asyncio.TimerHandle
+
+        def look() -> None:
+            nonlocal timer
+            if woken.done():
+                return
+            try:
+                goes_on = push()
+            except Exception:  # noqa: BLE001 - the reader is woken, and meets it again or ends
+                _log.exception("watch_push_failed")
+                goes_on = False
+            if goes_on:
+                timer = loop.call_later(due_s(), look)
+            else:
+                woken.set_result(None)
+
+        self._waiting[woken] = push
+        timer = loop.call_later(due_s(), look)
         try:
             await woken
         finally:
@@ -176,26 +199,32 @@ class Watchers:
         while True:
             await self._news.wait()
             self._news.clear()
+            self._ending.clear()
+            pace = FanOutPace(self.options.clock)
             try:
-                await self._round()
+                await self._round(pace)
             except Exception:  # noqa: BLE001 - an unexpected fault must not end the rounds
                 _log.exception("watch_round_failed")
+            pause_s = pace.pause_s()
+            if pause_s > 0:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause_s):
+                        await self._ending.wait()
 
-    async def _round(self) -> None:
+    async def _round(self, pace: FanOutPace) -> None:
         await self.recent.encode()
         self.recent.trim(is_read=self.metrics.watch_readers > 0)
         waiting = list(self._waiting)
-        for start in range(0, len(waiting), _WOKEN_AT_ONCE):
-            began = self.options.clock()
-            for each in waiting[start : start + _WOKEN_AT_ONCE]:
-                _wake(each)
-            # The first turn of the loop has these futures' callbacks, the second what their readers do.
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            # Decisions get at least as much of the loop's time as readers.
-            await asyncio.sleep(max(_REST_S, self.options.clock() - began))
-
-
-def _wake(woken: asyncio.Future[None]) -> None:
-    if not woken.done():
-        woken.set_result(None)
+        at = 0
+        while at < len(waiting):
+            pace.begin_step()
+            until = at + pace.at_once
+            are_woken = False
+            for woken in waiting[at:until]:
+                push = self._waiting.get(woken)
+                # INVARIANT: only who still waits is pushed to; any other reader may have lines under way.
+                if push is not None and not woken.done() and not push():
+                    woken.set_result(None)
+                    are_woken = True
+            at = until
+            await pace.end_step(are_woken=are_woken)

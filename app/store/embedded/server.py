@@ -159,7 +159,8 @@ class EmbeddedPostgres:
         except FileNotFoundError:
             return False
         # In PostgreSQL's file the first line is the process id, the eighth the state.
-        return len(lines) >= 8 and lines[0].strip() == str(pid) and lines[7].strip() == "ready"  # noqa: PLR2004 - as said
+        state = "".join(lines[7:8]).strip()
+        return state == "ready" and lines[0].strip() == str(pid)
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         for how, timeout_s in ((signal.SIGINT, self._stop_timeout_s), (signal.SIGQUIT, _QUIT_TIMEOUT_S)):

@@ -1,4 +1,5 @@
 """store/reading: how does the change feed leave the store?
 
-May import: store/writing (epochs), core. Called by: cli, which hands `PostgresChangeFeed` to runtime.
+May import: store, store/writing (epochs), core, formats. Called by: cli, which hands `PostgresChangeFeed`
+and `PostgresPast` to runtime.
 """

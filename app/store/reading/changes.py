@@ -136,7 +136,7 @@ async def _rows(
     found: list[Row] = []
     for _ in range(1 if is_indexed(shape) else _STRETCHES):
         lowest = low if is_indexed(shape) else max(low, high - 1 - _STRETCH)
-        found += await connection.fetch(_statement(shape, with_configs), *arguments, lowest, high, *more)
+        found += await connection.fetch(_statement(shape, with_configs=with_configs), *arguments, lowest, high, *more)
         if len(found) > limit:
             return found[:limit], int(found[limit - 1]["offset"])
         high = lowest + 1
@@ -146,7 +146,7 @@ async def _rows(
 
 
 @cache
-def _statement(shape: Shape, with_configs: bool) -> str:  # noqa: FBT001 - a key of the cache
+def _statement(shape: Shape, *, with_configs: bool) -> str:
     condition = condition_of(shape)
     if not with_configs:
         condition = f"a.acl_id IS NOT NULL AND {condition}"

@@ -31,8 +31,8 @@ class PostgresPast:
     async def state(self, at: Moment, scope: PastScope) -> PastState:
         return await self._asked(lambda connection: read_state(connection, at, scope))
 
-    async def stretch(self, at: Moment, after: SortKey | None) -> PastState:
-        return await self._asked(lambda connection: read_stretch(connection, at, after))
+    async def stretch(self, at: Moment, after: SortKey | None, rows: int) -> PastState:
+        return await self._asked(lambda connection: read_stretch(connection, at, after, rows))
 
     async def _asked(self, read: Callable[[Connection], Awaitable[T]]) -> T:
         answer: T | ApiException

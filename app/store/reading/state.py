@@ -37,7 +37,6 @@ from app.store.rows import BINDING_COLUMNS, TERMS_COLUMNS, Row, acl_of, in_slice
 MOST = 20_000
 """ACLs, or records behind the moment, that one question may touch."""
 _FEW = 2_000
-_STRETCH = 1_000
 _ROWS_AT_ONCE = 500  # what is read in one step of the event loop, of a millisecond or two
 _HEAD_LENGTH = 200
 
@@ -102,11 +101,11 @@ async def read_state(connection: Connection, at: Moment, scope: PastScope) -> Pa
     return PastState(head.cluster_id, Token(head.epoch, offset), now, list(found.values()), overrides)
 
 
-async def read_stretch(connection: Connection, at: Moment, after: SortKey | None) -> PastState:
+async def read_stretch(connection: Connection, at: Moment, after: SortKey | None, rows: int) -> PastState:
     head = await read_head(connection)
     offset, now = await _resolved(connection, head, at)
     start = (0, "") if after is None else (after[0], after[1][:_HEAD_LENGTH])
-    end = await _end_of_stretch(connection, start)
+    end = await _end_of_stretch(connection, start, rows)
     then = _Then(connection, offset)
     await then.take_stretch(start, end)
     overrides = await _configs(connection, head, offset)
@@ -114,11 +113,11 @@ async def read_stretch(connection: Connection, at: Moment, after: SortKey | None
     return PastState(head.cluster_id, Token(head.epoch, offset), now, list(then.acls.values()), overrides, upto)
 
 
-async def _end_of_stretch(connection: Connection, start: _Key) -> _Key:
-    """Behind about a thousand rows, or behind the first name if it has more. INVARIANT: it lies behind the start."""
+async def _end_of_stretch(connection: Connection, start: _Key, rows: int) -> _Key:
+    """Behind about so many rows, or behind the first name if it has more. INVARIANT: it lies behind the start."""
     found = [
-        await connection.fetchrow(_ACL_BOUND, *start, _STRETCH),
-        await connection.fetchrow(_RECORD_BOUND, *start, _STRETCH),
+        await connection.fetchrow(_ACL_BOUND, *start, rows),
+        await connection.fetchrow(_RECORD_BOUND, *start, rows),
     ]
     end = min(((row["resource_type"], row["head"]) for row in found if row is not None), default=_END)
     if end > start:

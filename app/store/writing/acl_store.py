@@ -1,124 +1,70 @@
-"""The one way to change the store: updates, or a batch of an import, become one transaction under the head's lock, and
-a stretch of the change feed.
-
-`PostgresAclStore` is runtime's `AclStore`, `PostgresBulkStore` its `BulkStore`.
-"""
+"""Runtime's `AclStore`: the mutations of a group, one after the other, in one transaction under the head's lock."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import Any
-
-import asyncpg
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeVar
+from uuid import UUID
 
 from app.core.continuity import KnownHistory
-from app.core.digest import acl_digest
-from app.core.kafka.bindings import StandardAcl
-from app.core.kafka.errors import ApiException, RequestTimedOutException, StoreUnavailableException
-from app.core.mutations import BatchOutcome, BulkAcl, CreateAcls, GroupOutcome, Mutation
-from app.core.records import AccessControlEntryRecord
+from app.core.digest import acl_digest, config_digest
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.errors import ApiException, InvalidRequestException, PolicyViolationException
+from app.core.mutations import (
+    MAX_RECORDS_PER_USER_OP,
+    AlterConfigs,
+    AlterConfigsOutcome,
+    CreateAcls,
+    CreateAclsOutcome,
+    CreatedAcl,
+    DeleteAcls,
+    DeleteAclsOutcome,
+    ExpireAcls,
+    ExpireAclsOutcome,
+    GroupOutcome,
+    Mutation,
+    Outcome,
+    guard_refusal,
+)
+from app.core.records import (
+    AccessControlEntryRecord,
+    ConfigRecord,
+    Record,
+    RemoveAccessControlEntryRecord,
+)
+from app.core.token import Token
 from app.formats.database_url import DatabaseUrl
-from app.store.engine import Connection, KeptConnection, StoreTimeouts
-from app.store.faults import OutageLog, answer_to, is_rolled_back
-from app.store.rows import ACL_COLUMNS, acl_values, in_slices
-from app.store.writing.group import ACL_CONSTANTS, Group
-from app.store.writing.journal import UNKNOWN_SERVER, LockedHead, ServerIdentity, append, lock_head, move_head
+from app.store.engine import Connection, StoreTimeouts
+from app.store.faults import OutageLog
+from app.store.rows import ACL_COLUMNS, SLICE, PriorValues, acl_values, in_slices, insert_statement
+from app.store.writing.journal import FeedWriter, LockedHead
+from app.store.writing.selection import select_ended, select_matches
 
 _log = logging.getLogger(__name__)
 
-# The file name is asked for the timeline as pg_control_checkpoint() lags behind for a while after a promotion.
-_IDENTITY = """SELECT system_identifier, pg_walfile_name(pg_current_wal_lsn()) AS wal_file FROM pg_control_system()"""
+T = TypeVar("T")
 
-# INVARIANT: what is acknowledged survives a crash, whatever the role's or the database's default says.
-_DURABLE = (
-    """SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"""
-)
+_ROWS_PER_STATEMENT = 500
+_IDS_AT_ONCE = 64
 
+_THERE = "SELECT natural_key, id, expires_at, owner FROM acl WHERE natural_key = ANY($1::bytea[])"
 
-@dataclass(slots=True)
-class FeedTransaction:
-    connection: Connection
-    head: LockedHead
+ACL_CONSTANTS = ("created_at",)
+_INSERT = insert_statement("acl", ACL_COLUMNS, ACL_CONSTANTS)
+_CHANGE = """UPDATE acl SET expires_at = r.expires_at, owner = r.owner
+FROM unnest($1::uuid[], $2::timestamptz[], $3::text[]) AS r(id, expires_at, owner) WHERE acl.id = r.id"""
+_DELETE = "DELETE FROM acl WHERE id = ANY($1::uuid[])"
 
-    def extend(self, records: int, chained: bytes, digest_change: int) -> None:
-        head = self.head
-        digest = None if head.digest is None else head.digest + digest_change
-        self.head = replace(head, last_offset=head.last_offset + records, hash=chained, digest=digest)
+_SET_CONFIG = """INSERT INTO config (name, value, changed_offset) VALUES ($1, $2, $3)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value, changed_offset = excluded.changed_offset"""
+_CONFIG_VALUE = "SELECT value FROM config WHERE name = $1"
+_UNSET_CONFIG = "DELETE FROM config WHERE name = $1"
 
-
-class FeedWriter:
-    def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts, purpose: str) -> None:
-        self._timeouts = timeouts
-        self._kept = KeptConnection(url, timeouts, purpose, self._prepare)
-        self._identity = UNKNOWN_SERVER
-        self._warned_of_identity = False
-
-    @asynccontextmanager
-    async def transaction(self, known: KnownHistory) -> AsyncIterator[FeedTransaction]:
-        """Locks the head before the block, moves it and commits after it; without a change all is rolled back.
-
-        A new epoch is a change. Afterwards `known` is at the head.
-        Raises StoreUnavailableException if certainly nothing was kept, RequestTimedOutException if the outcome of the
-        COMMIT is unknown; any other exception is a fault of this block, and nothing of it was kept.
-        """
-        async with self._kept.lease() as connection:
-            async with asyncio.timeout(self._timeouts.transaction_s):
-                await connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED", timeout=self._timeouts.answer_s)
-                locked = await lock_head(connection, known, self._identity)
-                transaction = FeedTransaction(connection, locked)
-                yield transaction
-                head = transaction.head
-                # The server's identity is written with the first change, never for its own sake.
-                changed = head.begins_epoch or head.last_offset != locked.last_offset
-                if changed:
-                    await move_head(connection, head)
-            await self._end(connection, changed=changed)
-            known.proved(head.position)
-
-    async def close(self) -> None:
-        await self._kept.close()
-
-    async def _prepare(self, connection: Connection) -> None:
-        if await connection.fetchval("SELECT pg_is_in_recovery()"):
-            raise StoreUnavailableException(answer_to("25006"))
-        await connection.execute(_DURABLE)
-        self._identity = await self._read_identity(connection)
-
-    async def _read_identity(self, connection: Connection) -> ServerIdentity:
-        # Once a connection will do: neither can change under a session that began on a primary.
-        try:
-            row = await connection.fetchrow(_IDENTITY)
-        except (asyncpg.InsufficientPrivilegeError, asyncpg.FeatureNotSupportedError) as fault:
-            if not self._warned_of_identity:
-                self._warned_of_identity = True
-                _log.warning("server_identity_not_readable", extra={"sqlstate": fault.sqlstate})
-            return UNKNOWN_SERVER
-        return ServerIdentity(row["system_identifier"], int(row["wal_file"][:8], 16)) if row else UNKNOWN_SERVER
-
-    async def _end(self, connection: Connection, *, changed: bool) -> None:
-        if not changed:
-            await connection.execute("ROLLBACK")
-            return
-        if connection.is_closed():
-            raise StoreUnavailableException(answer_to("08006"))
-        try:
-            status = await connection.execute("COMMIT", timeout=self._timeouts.commit_s)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as fault:
-            # TimeoutError is an OSError.
-            if is_rolled_back(fault):
-                raise
-            raise RequestTimedOutException(
-                "PostgreSQL did not confirm the COMMIT, so whether the update was kept is unknown; "
-                "retry, which is safe, or look",
-            ) from fault
-        if status != "COMMIT":
-            raise StoreUnavailableException("PostgreSQL rolled the update back; retry")
-
-
-_KEPT = """SELECT natural_key, id, created_offset, coalesce(expires_at <= $2, false) AS has_ended FROM acl
-WHERE natural_key = ANY($1::bytea[])"""
+_Frame = tuple[int, int, StandardAcl, datetime, str, bytes, str | None]
+_Planned = tuple[bytes, StandardAcl, StandardAcl | None]  # natural key, the ACL as it is to be, and as it was
 
 
 class PostgresAclStore:
@@ -132,70 +78,208 @@ class PostgresAclStore:
             async with self._feed.transaction(known) as transaction:
                 group = Group(transaction.connection, transaction.head)
                 outcomes = await group.apply(mutations)
-                if group.drafts:
-                    chained = await append(transaction.connection, transaction.head, group.drafts, group.prior)
-                    transaction.extend(len(group.drafts), chained, group.digest_change)
+                await transaction.append(group.drafts, group.digest_change, group.prior)
         return GroupOutcome(outcomes, transaction.head.epoch, transaction.head.last_offset)
 
     async def close(self) -> None:
         await self._feed.close()
 
 
-class PostgresBulkStore:
-    def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None) -> None:
-        self._feed = FeedWriter(url, timeouts or StoreTimeouts(), "import")
+class Group:
+    """Changes rows of `acl` and `config`, and drafts the records that the journal is to append.
 
-    async def add(
-        self, acls: Mapping[bytes, BulkAcl], actor: str, known: KnownHistory, comment: str | None = None
-    ) -> BatchOutcome:
-        async with self._feed.transaction(known) as transaction:
-            rows = await transaction.connection.fetch(_KEPT, list(acls), transaction.head.recorded_at)
-            kept = {row["natural_key"]: (row["id"].bytes, row["created_offset"]) for row in rows}
-            new = {key: each.stored for key, each in acls.items() if key not in kept}
-            before = transaction.head.last_offset
-            if new:
-                await _copy(transaction, new, actor, comment)
-            created = range(before + 1, transaction.head.last_offset + 1)
-            # One that has ended is about to be removed, unless it is made again.
-            told = [
-                each["natural_key"] for each in rows if acls[each["natural_key"]].acl.says_terms or each["has_ended"]
-            ]
-            again = CreateAcls([acls[key].acl for key in told], actor, None, comment)
-            changed = await _change(transaction, again) if again.acls else 0
-        own = [offset for key, (acl_id, offset) in kept.items() if acl_id == acls[key].id.bytes]
-        found = [offset for key, (acl_id, offset) in kept.items() if acl_id != acls[key].id.bytes]
-        head = transaction.head
-        return BatchOutcome([*own, *created], found, changed, head.epoch, head.last_offset)
+    INVARIANT: a refused mutation leaves neither; whether it must be refused is known before its first change.
+    """
 
-    async def close(self) -> None:
-        await self._feed.close()
+    def __init__(self, connection: Connection, head: LockedHead) -> None:
+        self.drafts: list[Record] = []
+        self.prior: dict[int, PriorValues] = {}
+        """By the draft's offset."""
+        self.digest_change = 0
+        self._connection = connection
+        self._head = head
+        self._worked = 0
+        self._ids_to_come = _random_ids()
+
+    async def apply(self, mutations: Iterable[Mutation]) -> list[Outcome | ApiException]:
+        outcomes: list[Outcome | ApiException] = []
+        creates: list[CreateAcls] = []
+        for mutation in mutations:
+            if isinstance(mutation, CreateAcls):
+                creates.append(mutation)
+                continue
+            outcomes.extend(await self._create(creates))
+            creates = []
+            if isinstance(mutation, DeleteAcls):
+                outcomes.append(await self._delete(mutation))
+            elif isinstance(mutation, ExpireAcls):
+                outcomes.append(await self._expire(mutation))
+            else:
+                outcomes.append(await self._alter(mutation))
+        outcomes.extend(await self._create(creates))
+        return outcomes
+
+    async def _create(self, run: Sequence[CreateAcls]) -> list[Outcome | ApiException]:
+        keys = [await self._keys(mutation) for mutation in run]
+        there = await self._there(run, keys)
+        outcomes: list[Outcome | ApiException] = []
+        rows: list[tuple[object, ...]] = []
+        changed: dict[UUID, StandardAcl] = {}
+        for mutation, its_keys in zip(run, keys, strict=True):
+            planned: list[_Planned] = []
+            outcome = self._refusal(mutation) or await self._plan(mutation, its_keys, there, planned)
+            if isinstance(outcome, CreateAclsOutcome):
+                there.update((key, acl) for key, acl, _ in planned)
+                changed.update((acl.id, acl) for _, acl, before in planned if before is not None)
+                rows.extend(await self._draft_creates(planned, mutation))
+                outcome = replace(outcome, token=self._token_for(mutation), records=len(planned))
+            outcomes.append(outcome)
+            await self._breathe(len(its_keys))
+        for some in _statements(rows):
+            await self._connection.execute(_INSERT, *map(list, zip(*some, strict=True)), self._head.recorded_at)
+        for some in _statements([(acl.id, *acl.terms) for acl in changed.values()]):
+            await self._connection.execute(_CHANGE, *map(list, zip(*some, strict=True)))
+        return outcomes
+
+    async def _breathe(self, items: int) -> None:
+        """Gives the event loop a turn after every SLICE items, in whatever lists they come."""
+        self._worked += items
+        if self._worked >= SLICE:
+            self._worked = 0
+            await asyncio.sleep(0)
+
+    async def _keys(self, mutation: CreateAcls) -> list[bytes]:
+        keys: list[bytes] = []
+        async for some in in_slices(mutation.acls):
+            keys.extend(acl.binding.natural_key for acl in some)
+        await self._breathe(len(keys))
+        return keys
+
+    async def _there(self, run: Sequence[CreateAcls], keys: Sequence[Sequence[bytes]]) -> dict[bytes, StandardAcl]:
+        wanted: dict[bytes, AclBinding] = {}
+        for mutation, its_keys in zip(run, keys, strict=True):
+            wanted.update((key, acl.binding) for key, acl in zip(its_keys, mutation.acls, strict=True))
+        there: dict[bytes, StandardAcl] = {}
+        for some in _statements(list(wanted)):
+            for row in await self._connection.fetch(_THERE, some):
+                key, acl_id = row["natural_key"], UUID(bytes=row["id"].bytes)
+                there[key] = StandardAcl(acl_id, wanted[key], row["expires_at"], row["owner"])
+        return there
+
+    async def _plan(
+        self,
+        mutation: CreateAcls,
+        keys: Sequence[bytes],
+        there: Mapping[bytes, StandardAcl],
+        planned: list[_Planned],
+    ) -> CreateAclsOutcome | ApiException:
+        """Fills `planned` with what this createAcls makes or changes, in order."""
+        results: list[CreatedAcl | ApiException] = []
+        now: dict[bytes, StandardAcl] = {}
+        async for some in in_slices(list(zip(mutation.acls, keys, strict=True))):
+            for new, key in some:
+                refusal = new.expiry_refusal(self._head.recorded_at)
+                if refusal is not None:
+                    results.append(refusal)
+                    continue
+                known = now.get(key) or there.get(key)
+                acl = new.over(known or StandardAcl(next(self._ids_to_come), new.binding), self._head.recorded_at)
+                results.append(CreatedAcl(acl.id, created=known is None))
+                if acl is known:
+                    continue
+                if len(planned) == MAX_RECORDS_PER_USER_OP:
+                    return PolicyViolationException("Unable to perform excessively large batch operation.")
+                planned.append((key, acl, known))
+                now[key] = acl
+        return CreateAclsOutcome(results)
+
+    async def _draft_creates(self, planned: Sequence[_Planned], mutation: CreateAcls) -> list[tuple[object, ...]]:
+        rows: list[tuple[object, ...]] = []
+        async for some in in_slices(planned):
+            for key, acl, before in some:
+                offset = self._next_offset()
+                self.drafts.append(AccessControlEntryRecord(*self._frame(offset, acl, mutation)))
+                self.digest_change += acl_digest(acl)
+                if before is None:
+                    rows.append(acl_values(acl, key, offset, mutation.actor))
+                else:
+                    self.digest_change -= acl_digest(before)
+                    self.prior[offset] = (True, *before.terms, None)
+        return rows
+
+    async def _delete(self, mutation: DeleteAcls) -> DeleteAclsOutcome | ApiException:
+        refusal = self._refusal(mutation)
+        if refusal is not None:
+            return refusal
+        matches = await select_matches(self._connection, mutation.filters, MAX_RECORDS_PER_USER_OP)
+        if matches is None:
+            return InvalidRequestException(
+                f"Cannot remove more than {MAX_RECORDS_PER_USER_OP} acls in a single delete operation.",
+            )
+        acls = {acl.id: acl for found in matches for acl in found}
+        await self._remove(acls, mutation)
+        return DeleteAclsOutcome(matches, self._token_for(mutation), len(acls))
+
+    async def _expire(self, mutation: ExpireAcls) -> ExpireAclsOutcome:
+        # INVARIANT: an ACL is there until this lock, so of several writers that find it ended one removes it.
+        ended = await select_ended(self._connection, self._head.recorded_at, mutation.at_most)
+        await self._remove({acl.id: acl for acl in ended}, mutation)
+        return ExpireAclsOutcome(len(ended))
+
+    async def _remove(self, acls: Mapping[UUID, StandardAcl], mutation: DeleteAcls | ExpireAcls) -> None:
+        if acls:
+            await self._connection.execute(_DELETE, list(acls))
+        async for some in in_slices(list(acls.values())):
+            for acl in some:
+                frame = self._frame(self._next_offset(), acl, mutation)
+                self.prior[frame[0]] = (True, *acl.terms, None)
+                self.drafts.append(RemoveAccessControlEntryRecord(*frame))
+                self.digest_change -= acl_digest(acl)
+
+    async def _alter(self, mutation: AlterConfigs) -> AlterConfigsOutcome | ApiException:
+        refusal = self._refusal(mutation)
+        if refusal is not None:
+            return refusal
+        drafted = len(self.drafts)
+        # As in Kafka's controller, a property that has the value already makes no record.
+        for name, value in mutation.changes:
+            before = await self._connection.fetchval(_CONFIG_VALUE, name)
+            if before == value:
+                continue
+            offset = self._next_offset()
+            if value is None:
+                await self._connection.execute(_UNSET_CONFIG, name)
+            else:
+                await self._connection.execute(_SET_CONFIG, name, value, offset)
+            self.prior[offset] = (before is not None, None, None, before)
+            frame = (self._head.recorded_at, mutation.actor, b"", mutation.comment)
+            self.drafts.append(ConfigRecord(offset, 0, name, value, *frame))
+            self.digest_change += config_digest(name, value) - config_digest(name, before)
+        return AlterConfigsOutcome((), self._token_for(mutation), len(self.drafts) - drafted)
+
+    def _refusal(self, mutation: CreateAcls | DeleteAcls | AlterConfigs) -> ApiException | None:
+        return None if mutation.guard is None else guard_refusal(mutation.guard, self._token())
+
+    def _frame(self, offset: int, acl: StandardAcl, mutation: CreateAcls | DeleteAcls | ExpireAcls) -> _Frame:
+        return offset, 0, acl, self._head.recorded_at, mutation.actor, b"", mutation.comment
+
+    def _token_for(self, mutation: CreateAcls | DeleteAcls | AlterConfigs) -> Token | None:
+        return None if mutation.guard is None else self._token()
+
+    def _token(self) -> Token:
+        return Token(self._head.epoch, self._next_offset() - 1)
+
+    def _next_offset(self) -> int:
+        return self._head.last_offset + len(self.drafts) + 1
 
 
-async def _change(transaction: FeedTransaction, creates: CreateAcls) -> int:
-    """Gives ACLs that are there the terms that are said. Returns how many of them had others."""
-    group = Group(transaction.connection, transaction.head)
-    for outcome in await group.apply([creates]):
-        refusals = [outcome] if isinstance(outcome, ApiException) else getattr(outcome, "results", [])
-        for each in refusals:
-            if isinstance(each, ApiException):
-                raise each
-    if group.drafts:
-        chained = await append(transaction.connection, transaction.head, group.drafts, group.prior)
-        transaction.extend(len(group.drafts), chained, group.digest_change)
-    return len(group.drafts)
+def _statements(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (rows[start : start + _ROWS_PER_STATEMENT] for start in range(0, len(rows), _ROWS_PER_STATEMENT))
 
 
-async def _copy(
-    transaction: FeedTransaction, new: Mapping[bytes, StandardAcl], actor: str, comment: str | None
-) -> None:
-    connection, head = transaction.connection, transaction.head
-    rows: list[tuple[Any, ...]] = []
-    drafts: list[AccessControlEntryRecord] = []
-    digest = 0
-    async for some in in_slices(list(new.items())):
-        for offset, (key, acl) in enumerate(some, head.last_offset + len(drafts) + 1):
-            drafts.append(AccessControlEntryRecord(offset, 0, acl, head.recorded_at, actor, b"", comment))
-            digest += acl_digest(acl)
-            rows.append((*acl_values(acl, key, offset, actor), head.recorded_at))
-    await connection.copy_records_to_table("acl", records=rows, columns=(*ACL_COLUMNS, *ACL_CONSTANTS))
-    transaction.extend(len(drafts), await append(connection, head, drafts, by_copy=True), digest)
+def _random_ids() -> Iterator[UUID]:
+    """As uuid4 makes them, but for one system call each time."""
+    while True:
+        noise = os.urandom(16 * _IDS_AT_ONCE)
+        for at in range(0, len(noise), 16):
+            yield UUID(bytes=noise[at : at + 16], version=4)

@@ -4,8 +4,10 @@ A new epoch begins here and nowhere else: where the store may hand out offsets a
 in another cluster, and wherever the head does not continue what the process has seen.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -16,9 +18,11 @@ import asyncpg
 
 from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity, next_epoch
 from app.core.digest import DIGEST_BYTES, MODULUS
+from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException
 from app.core.records import GENESIS_HASH, Record, record_hash
-from app.store.engine import Connection
-from app.store.faults import NotMigratedError
+from app.formats.database_url import DatabaseUrl
+from app.store.engine import Connection, KeptConnection, StoreTimeouts
+from app.store.faults import NotMigratedError, answer_to, is_rolled_back
 from app.store.rows import (
     NOTHING_PRIOR,
     RECORD_COLUMNS,
@@ -28,6 +32,8 @@ from app.store.rows import (
     insert_statement,
     record_values,
 )
+
+_log = logging.getLogger(__name__)
 
 CHANNEL = "klamm_feed"  # NOTIFY carries `<epoch>:<offset>` here; a hint only
 
@@ -46,6 +52,14 @@ SELECT *, clock_timestamp() AS recorded_at FROM head"""
 
 # A statement of its own: one that waited for the lock has not seen what was committed meanwhile.
 _HASH_AT = """SELECT hash FROM acl_record WHERE "offset" = $1"""
+
+# The file name is asked for the timeline as pg_control_checkpoint() lags behind for a while after a promotion.
+_IDENTITY = """SELECT system_identifier, pg_walfile_name(pg_current_wal_lsn()) AS wal_file FROM pg_control_system()"""
+
+# INVARIANT: what is acknowledged survives a crash, whatever the role's or the database's default says.
+_DURABLE = (
+    """SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"""
+)
 
 _MOVE_HEAD = """WITH moved AS (
     UPDATE acl_head SET epoch = $1, last_offset = $2, hash = $3, system_identifier = $4, timeline = $5,
@@ -144,35 +158,111 @@ async def move_head(connection: Connection, head: LockedHead) -> None:
     await connection.execute(_MOVE_HEAD, *position, server.system_identifier, server.timeline, digest, CHANNEL)
 
 
-async def append(
-    connection: Connection,
-    head: LockedHead,
-    drafts: Sequence[Record],
-    prior: Mapping[int, PriorValues] = MappingProxyType({}),
-    *,
-    by_copy: bool = False,
-) -> bytes:
-    """Appends the drafts as one transaction, by COPY if they are many. Returns the last one's hash.
+@dataclass(slots=True)
+class FeedTransaction:
+    connection: Connection
+    head: LockedHead
 
-    A draft is a record that has its offset already, but neither the end of its transaction nor its hash. `prior` is by
-    offset, of those before which something was there.
-    """
-    tx_last = head.last_offset + len(drafts)
-    chained = head.hash
-    rows: list[tuple[Any, ...]] = []
-    async for some in in_slices(drafts):
-        for draft in some:
-            record = replace(draft, tx_last=tx_last)
-            chained = record_hash(chained, record)
-            rows.append(record_values(record, chained, prior.get(record.offset, NOTHING_PRIOR)))
-        is_last = record.offset == tx_last
-        if not by_copy and (is_last or len(rows) >= _ROWS_PER_STATEMENT):
-            await connection.execute(_APPEND, *map(list, zip(*rows, strict=True)), tx_last, head.recorded_at)
-            rows.clear()
-    if by_copy:
-        await connection.copy_records_to_table(
-            "acl_record",
-            records=[(*row, tx_last, head.recorded_at) for row in rows],
-            columns=(*RECORD_COLUMNS, *_CONSTANTS),
-        )
-    return chained
+    async def append(
+        self,
+        drafts: Sequence[Record],
+        digest_change: int,
+        prior: Mapping[int, PriorValues] = MappingProxyType({}),
+        *,
+        by_copy: bool = False,
+    ) -> None:
+        """Appends the drafts, by COPY if they are many.
+
+        A draft is a record that has its offset already, but neither the end of its transaction nor its hash. `prior` is
+        by offset, of those before which something was there.
+        """
+        head, connection = self.head, self.connection
+        tx_last = head.last_offset + len(drafts)
+        chained = head.hash
+        rows: list[tuple[Any, ...]] = []
+        async for some in in_slices(drafts):
+            for draft in some:
+                record = replace(draft, tx_last=tx_last)
+                chained = record_hash(chained, record)
+                rows.append(record_values(record, chained, prior.get(record.offset, NOTHING_PRIOR)))
+            is_last = record.offset == tx_last
+            if not by_copy and (is_last or len(rows) >= _ROWS_PER_STATEMENT):
+                await connection.execute(_APPEND, *map(list, zip(*rows, strict=True)), tx_last, head.recorded_at)
+                rows.clear()
+        if by_copy:
+            await connection.copy_records_to_table(
+                "acl_record",
+                records=[(*row, tx_last, head.recorded_at) for row in rows],
+                columns=(*RECORD_COLUMNS, *_CONSTANTS),
+            )
+        digest = None if head.digest is None else head.digest + digest_change
+        self.head = replace(head, last_offset=tx_last, hash=chained, digest=digest)
+
+
+class FeedWriter:
+    def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts, purpose: str) -> None:
+        self._timeouts = timeouts
+        self._kept = KeptConnection(url, timeouts, purpose, self._prepare)
+        self._identity = UNKNOWN_SERVER
+        self._warned_of_identity = False
+
+    @asynccontextmanager
+    async def transaction(self, known: KnownHistory) -> AsyncIterator[FeedTransaction]:
+        """Locks the head before the block, moves it and commits after it; without a change all is rolled back.
+
+        A new epoch is a change. Afterwards `known` is at the head.
+        Raises StoreUnavailableException if certainly nothing was kept, RequestTimedOutException if the outcome of the
+        COMMIT is unknown; any other exception is a fault of this block, and nothing of it was kept.
+        """
+        async with self._kept.lease() as connection:
+            async with asyncio.timeout(self._timeouts.transaction_s):
+                await connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED", timeout=self._timeouts.answer_s)
+                locked = await lock_head(connection, known, self._identity)
+                transaction = FeedTransaction(connection, locked)
+                yield transaction
+                head = transaction.head
+                # The server's identity is written with the first change, never for its own sake.
+                changed = head.begins_epoch or head.last_offset != locked.last_offset
+                if changed:
+                    await move_head(connection, head)
+            await self._end(connection, changed=changed)
+            known.proved(head.position)
+
+    async def close(self) -> None:
+        await self._kept.close()
+
+    async def _prepare(self, connection: Connection) -> None:
+        if await connection.fetchval("SELECT pg_is_in_recovery()"):
+            raise StoreUnavailableException(answer_to("25006"))
+        await connection.execute(_DURABLE)
+        self._identity = await self._read_identity(connection)
+
+    async def _read_identity(self, connection: Connection) -> ServerIdentity:
+        # Once a connection will do: neither can change under a session that began on a primary.
+        try:
+            row = await connection.fetchrow(_IDENTITY)
+        except (asyncpg.InsufficientPrivilegeError, asyncpg.FeatureNotSupportedError) as fault:
+            if not self._warned_of_identity:
+                self._warned_of_identity = True
+                _log.warning("server_identity_not_readable", extra={"sqlstate": fault.sqlstate})
+            return UNKNOWN_SERVER
+        return ServerIdentity(row["system_identifier"], int(row["wal_file"][:8], 16)) if row else UNKNOWN_SERVER
+
+    async def _end(self, connection: Connection, *, changed: bool) -> None:
+        if not changed:
+            await connection.execute("ROLLBACK")
+            return
+        if connection.is_closed():
+            raise StoreUnavailableException(answer_to("08006"))
+        try:
+            status = await connection.execute("COMMIT", timeout=self._timeouts.commit_s)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as fault:
+            # TimeoutError is an OSError.
+            if is_rolled_back(fault):
+                raise
+            raise RequestTimedOutException(
+                "PostgreSQL did not confirm the COMMIT, so whether the update was kept is unknown; "
+                "retry, which is safe, or look",
+            ) from fault
+        if status != "COMMIT":
+            raise StoreUnavailableException("PostgreSQL rolled the update back; retry")

@@ -274,13 +274,17 @@ def test_tls_is_spoken_on_a_listener_of_its_own_and_on_one_that_is_shared(tmp_pa
     assert app.seen == ["start", "answered", "stop"]
 
 
-def test_what_has_come_but_was_not_read_when_connections_are_closed_is_answered() -> None:
+def test_what_has_come_but_was_not_read_when_connections_are_closed_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.cli.server._TICKS_PER_SECOND", 1)
     app, streams = _App(), list[socket.socket]()
     ask = b"GET / HTTP/1.1\r\nHost: k\r\n\r\n"
 
     def each_second() -> None:
         if streams:
-            os.kill(os.getpid(), signal.SIGINT)
+            if app.seen.count("answered") == len(streams):
+                os.kill(os.getpid(), signal.SIGINT)
             return
         for _ in range(2):
             streams.append(socket.create_connection(listener.getsockname(), timeout=30))

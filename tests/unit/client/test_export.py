@@ -12,7 +12,7 @@ import pytest
 
 from app.client import export
 from app.client.http.replies import ServiceError
-from app.formats.acl_json import terms_of
+from app.formats.acl_bodies import terms_of
 from app.formats.command_errors import UsageError
 from app.formats.registry import FORMATS, AclFormat, format_named
 from tests.scripted_server import Answer, ScriptedServer, reply

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.client.http.replies import acl_body
 from app.client.plan.planning import Limits, Plan, Prune, check_plan, load_plan, make_plan, save_plan
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.acl_bodies import acl_body
 from app.formats.command_errors import UsageError
 from tests.cases import each_case
 from tests.updates import termless, unending, wanted

@@ -1,6 +1,7 @@
 """Resources, principals, the table of ACLs, forms for new ones, and the state: true, and for those who may see them."""
 
 import json
+import re
 from urllib.parse import urlencode
 
 import pytest
@@ -12,6 +13,7 @@ from tests.unit.console.test_guards import HOSTILE, check_harmless, sign_in
 from tests.unit.regressions.guarded import Guarded
 from tests.unit.rest.harness import Service, allow
 
+LATER = "2037-01-02T03:04:05Z"
 PAGES = ("/console/resource", "/console/principal", "/console/acls", "/console/create", "/console/state")
 
 
@@ -83,7 +85,7 @@ async def test_the_table_is_filtered_by_its_address_and_paged(service: Service, 
     assert len([1 for tag, attributes in page.elements if tag == "tr" and "data-acl" in attributes]) == 50
     page = await browser.go("/console/acls?principal=User:u1&resource_name=t-001")
     assert page.text.count("User:u1") == 1
-    assert "No ACL is so" in (await browser.go("/console/acls?principal=User:nobody")).text
+    assert "No ACL matches" in (await browser.go("/console/acls?principal=User:nobody")).text
     assert "FLY" in (await browser.go("/console/acls?operation=FLY", 400)).text
 
 
@@ -93,6 +95,72 @@ async def test_an_acl_is_removed_from_the_table(service: Service, browser: Brows
     page = await browser.send((await browser.send(page.form("Remove"))).form("Remove 1 ACL"))
     assert page.reply.url.path == "/console/acls"
     assert service.authorizer.image.acl_count == 0
+
+
+async def test_an_acl_is_changed_in_place_or_replaced_in_one_plan(service: Service, browser: Browser) -> None:
+    one = {"permission_type": "ALLOW", "operation": "READ", "resource_type": "TOPIC", "pattern_type": "LITERAL"}
+    named = {**one, "principal": "User:bob", "resource_name": "orders"}
+    plan = await browser.send(
+        (await browser.go("/console/create")).form("Review"), 200, named, ends=LATER, owner="team"
+    )
+    await browser.send(plan.form("Create 1 ACL"))
+    again = await browser.send((await browser.go("/console/create")).form("Review"), 200, named, ends=LATER)
+    assert "its owner stays" in again.text
+    link = next(each["href"] for _, each in (await browser.go("/console/acls")).elements if "instead=" in str(each))
+
+    form = (await browser.go(link)).form("Review")
+    assert (form.fields["principal"], form.fields["owner"]) == ("User:bob", "team")
+    plan = await browser.send(form, 200, one, ends=LATER, owner="others")
+    assert "Nobody gains or loses" in plan.text
+    assert "its end and owner become these" in plan.text
+    await browser.send(plan.form("Change 1 ACL"))
+    row = (await browser.go("/console/acls")).text
+    assert ("others" in row, LATER[:10] in row) == (True, True), "its end stays"
+
+    plan = await browser.send(form, 200, one, ends=LATER, owner=" ")
+    await browser.send(plan.form("Change 1 ACL"))
+    row = (await browser.go("/console/acls")).text
+    assert ("others" in row, LATER[:10] in row) == (False, True), "its owner is taken away"
+
+    plan = await browser.send(form, 200, one, ends=LATER, host="10.0.0.1")
+    assert ("Gained" in plan.text, "Lost" in plan.text) == (False, True)
+    await browser.send(plan.form("Create 1 and remove 1"))
+    table = words(await browser.go("/console/acls"))
+    assert ("10.0.0.1" in table, service.authorizer.image.acl_count) == (True, 1)
+
+    assert "There is no ACL" in (await browser.go(link, 404)).text
+    page = await browser.send(form, 404, one, host="10.0.0.2")
+    assert 'value="10.0.0.2"' in page.reply.text, "nothing that was typed is lost"
+    assert "Gained" in (await browser.send(page.form("Review"), 200, one)).text
+    await browser.go("/console/create?instead=../configs", 400)
+
+
+async def test_a_principal_is_shown_with_its_groups(service: Service, browser: Browser) -> None:
+    await service.grant([allow("READ", "orders", principal="Group:eng")])
+    asked = "/console/principal?principal=User:dan"
+    assert "Nothing: no ACL" in (await browser.go(asked)).text
+    page = await browser.go(f"{asked}&groups=pii,+eng")
+    assert "orders" in page.text
+    assert any("view=tree" in each.get("href", "") and "groups=" in each["href"] for _, each in page.elements)
+    assert 'value="Group:eng"' in (await browser.go(f"{asked}&groups=Group:eng", 400)).reply.text
+
+
+async def test_an_acl_says_since_when_it_is_there_and_by_whom(service: Service, browser: Browser) -> None:
+    def makers(page: Seen) -> list[str]:
+        """As the matrix and the list of ACLs name them."""
+        return re.findall(r"(?<!Now, )since \S+ \S+ UTC by (\S+)", words(page))
+
+    await service.grant([allow("READ", "orders", principal="User:bob")])
+    before = str(service.authorizer.image.token)
+    assert makers(await resource(browser, "orders")) == ["User:test"] * 2
+    table = await browser.go("/console/acls")
+    await browser.send((await browser.send(table.form("Remove"))).form("Remove 1 ACL"))
+    history = await browser.go("/console/history")
+    await browser.send((await browser.send(history.form("Undo"))).form("Create 1 ACL"), comment="OPS-9")
+    assert makers(await resource(browser, "orders")) == ["User:admin:"] * 2
+    assert "UTC by User:admin: OPS-9" in words(await resource(browser, "orders"))
+    then = await browser.go(f"/console/resource?type=TOPIC&name=orders&at={before}")
+    assert makers(then) == ["User:test"] * 2, "of the ACL that was there then"
 
 
 async def test_one_acl_is_created_by_its_fields(browser: Browser) -> None:
@@ -169,6 +237,9 @@ async def test_who_may_not_look_is_told_so_and_sees_nothing(with_callers: Guarde
         assert "needs DESCRIBE on the cluster" in page.text
         assert "User:bob" not in page.text.replace('placeholder="User:bob"', "") or path == "/console/principal"
     await stranger.go("/console/create", 403)
+    page = await stranger.go("/console?q=User:bob+READ+topic:secret-topic", 403)
+    assert "it may ask about itself" in page.text
+    assert "User:platform READ topic:orders" in page.text
     assert "Ready" in (await stranger.go("/console/state")).text
     right = allow("DESCRIBE", "kafka-cluster", principal="User:platform", type_="CLUSTER")
     await with_callers.service.grant([right])
@@ -180,9 +251,15 @@ async def test_who_may_not_look_is_told_so_and_sees_nothing(with_callers: Guarde
 
 async def test_an_observer_sees_the_state_alone(with_callers: Guarded, stranger: Browser) -> None:
     await sign_in(stranger, with_callers.tokens["prometheus"])
+    assert (await stranger.go("/console")).reply.url.path == "/console/state"
+    for path in ("acls", "resource?type=TOPIC&name=t", "principal?principal=User:bob", "history", "hygiene"):
+        assert "which does not look at ACLs" in words(await stranger.go(f"/console/{path}"))
+    assert "it changes no ACLs" in words(await stranger.go("/console/create", 403))
     assert "ACLs" in words(await stranger.go("/console/state"))
     await sign_out_and_in(stranger, with_callers.tokens["sidecar"])
-    page = await stranger.go("/console/state")
+    page = await stranger.go("/console")
+    assert "the role decide, which does not look at ACLs" in words(page)
+    assert "Ready" in page.text
     assert "Memory" not in page.text
     assert (await stranger.client.get("/console/state/totals")).status_code == 403
 
@@ -213,7 +290,8 @@ async def test_an_acl_that_is_there_keeps_its_owner_unless_another_is_named(serv
         plan = await browser.send(form, 200, {**one, "pattern_type": "LITERAL"}, owner=owner, ends=ends)
         again = await browser.send(plan.form("Change the end"), 200, ends="")
         assert ("until" in again.text) is (ends == "8h"), "an end that was not touched stays"
-        await browser.send(again.form("Create 1 ACL"))
+        # The first time it is not there yet.
+        await browser.send(again.form("Create 1 ACL" if owner == "team" else "Change 1 ACL"))
         (row,) = [each for each in (await browser.go("/console/acls")).text.splitlines() if "User:bob" in each]
         assert row.endswith(shown)
     assert service.authorizer.image.acl_count == 1

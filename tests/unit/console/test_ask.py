@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from app.client.why import Asked
+from app.client.explanations import Asked
 from app.console.questions import asked, line_of
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.formats.command_errors import UsageError

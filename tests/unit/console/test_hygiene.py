@@ -1,13 +1,16 @@
 """Findings of the pipeline's last night: shown as they are, mended by a plan, and harmless whatever is in the files."""
 
 import json
+import threading
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 from uuid import uuid4
 
 import pytest
 
+from app.console import findings
 from app.console.routes import console_routes
 from app.rest.app import AppOptions
 from tests.unit.console.browser import KEY, Browser, browsing
@@ -98,6 +101,35 @@ async def test_only_whole_runs_count_and_the_newest(service: Service, browser: B
     assert "UNUSED" in (await browser.go("/console/hygiene")).text
 
 
+async def test_a_run_has_an_address(service: Service, browser: Browser, tmp_path: Path) -> None:
+    await service.grant([BROAD])
+    await found(service, tmp_path, "UNUSED", BROAD, offset=9)
+    (link,) = [each["href"] for _, each in (await browser.go("/console/hygiene")).elements if "run=" in str(each)]
+    assert "not the last run" not in (await browser.go(link)).text
+    await found(service, tmp_path, "VOID", BROAD, offset=10)
+    page = await browser.go(f"{link}&kind=UNUSED")
+    assert page.reply.url.params["run"] == "9"
+    assert "one DENY forbids" not in page.text
+    assert "not the last run" in page.text
+    assert {each["href"].partition("?")[2] for _, each in page.elements if "kind=" in each.get("href", "")} == {
+        "run=9&kind=UNUSED",
+        "kind=UNUSED",
+    }
+    assert "VOID" in (await browser.go("/console/hygiene")).text
+    plan = await browser.send(page.form("Mend"))
+    assert (await browser.send(plan.form("Remove 1 ACL"))).reply.url.params["run"] == "9"
+
+
+@pytest.mark.parametrize("run", ["8", "x", "-1", "9" * 5_000, "²", "../9", "\u202e", "<script>alert(1)</script>"])
+async def test_a_run_that_is_not_there_is_said(service: Service, browser: Browser, tmp_path: Path, run: str) -> None:
+    await service.grant([BROAD])
+    await found(service, tmp_path, "UNUSED", BROAD, offset=9)
+    page = await browser.go(f"/console/hygiene?{urlencode({'run': run})}", 404)
+    check_harmless(page.reply.text)
+    assert "There is no whole run" in page.text
+    assert "Nobody asked" not in page.text
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -130,3 +162,14 @@ async def test_hostile_names_are_text_in_findings(service: Service, browser: Bro
     page = await browser.go("/console/hygiene")
     check_harmless(page.reply.text)
     check_harmless((await browser.send(page.form("Mend"))).reply.text)
+
+
+async def test_a_disk_that_hangs_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(findings, "_PATIENCE_S", 0.01)
+    goes_on = threading.Event()
+    for _ in range(3):
+        with pytest.raises(findings.FindingsError, match="has not been read within"):
+            await findings.in_time(str(tmp_path), lambda: goes_on.wait(60))
+    goes_on.set()
+    monkeypatch.setattr(findings, "_PATIENCE_S", 60.0)
+    assert await findings.in_time(str(tmp_path), lambda: findings.last_found(str(tmp_path))) is None

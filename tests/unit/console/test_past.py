@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.console.past import _undo
+from app.console.made import undo_of
 from tests.unit.console.browser import Browser
 from tests.unit.console.test_guards import HOSTILE, check_harmless
 from tests.unit.rest.harness import Service, allow
@@ -26,7 +26,7 @@ BINDING = {name: value for name, value in ACL.items() if name not in ("id", "exp
 
 
 def undone(change: str, **more: Any) -> Any:  # noqa: ANN401 - JSON
-    plan = _undo({"change": change, "acl": ACL, "prior": None, "config": None, **more})
+    plan = undo_of([{"change": change, "acl": ACL, "prior": None, "config": None, **more}])
     return None if plan is None else json.loads(plan)
 
 
@@ -100,3 +100,42 @@ async def test_pages_have_addresses_of_a_state(service: Service, browser: Browse
     assert "Allow for good" not in page.buttons
     assert "Nothing: no ACL" in (await browser.go(f"/console/principal?principal=User:late&at={then}")).text
     assert (await browser.client.get("/console/acls?at=yesterday")).status_code == 400
+
+
+async def test_the_history_has_an_address_of_a_state(service: Service, browser: Browser) -> None:
+    await service.grant([allow("READ", f"t-{at:02}", principal="User:bob") for at in range(60)])
+    then = str(service.authorizer.image.token)
+    now = await browser.go("/console/history?principal=User:bob")
+    (link,) = [each["href"] for _, each in now.elements if "at=" in each.get("href", "")]
+    await service.grant([allow("READ", "t-00", principal="User:late"), allow("READ", "t-99", principal="User:bob")])
+    page = await browser.go(link)
+    assert page.reply.url.params["at"] == then
+    assert "As things stood at" in page.text
+    assert "t-99" not in page.text
+    assert "t-59" in page.text
+    assert "Undo" not in page.buttons
+    assert not [each for _, each in page.elements if "hx-sse:connect" in each], "the past does not change"
+    (older,) = [each["href"] for _, each in page.elements if each.get("rel") == "next"]
+    page = await browser.go(older)
+    assert page.reply.url.params["at"] == then
+    assert "t-00" in page.text
+    fields = page.form("Show").fields
+    assert (fields["at"], fields["principal"]) == (then, "User:bob")
+    await browser.go("/console/history?at=yesterday", 400)
+    assert "leave one of them out" in (await browser.go(f"/console/history?at={then}&until={then}", 400)).text
+    assert "t-99" not in (await browser.go(f"/console/history?until={then}")).text
+
+
+@pytest.mark.parametrize("path", ["state", "create", "hygiene"])
+async def test_a_page_of_now_says_that_it_has_no_past(service: Service, browser: Browser, path: str) -> None:
+    page = await browser.go(f"/console/{path}?at={service.authorizer.image.token}")
+    assert "As things stood at" not in page.text
+    assert "can't be shown as of a moment" in page.text
+    assert "can't be shown" not in (await browser.go(f"/console/{path}")).text
+
+
+async def test_the_state_has_a_plain_link(service: Service, browser: Browser) -> None:
+    page = await browser.go(f"/console/state?at={service.authorizer.image.token}")
+    assert "always as of now" in page.text
+    (link,) = {each["href"] for _, each in page.elements if each.get("href", "").startswith("/console/state")}
+    assert link == "/console/state"

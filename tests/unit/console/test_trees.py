@@ -5,7 +5,7 @@ import random
 import pytest
 
 from app.console.trees import Node, trees
-from tests.unit.console.browser import Browser, Seen
+from tests.unit.console.browser import Browser
 from tests.unit.console.test_guards import HOSTILE, check_harmless
 from tests.unit.rest.harness import Service, allow
 
@@ -64,33 +64,6 @@ async def test_a_principal_is_shown_as_a_tree(service: Service, browser: Browser
         "d1",
     ]
     assert "WRITE denied" in " ".join(page.text.split())
-
-
-async def test_one_steps_through_the_history_of_a_resource(service: Service, browser: Browser) -> None:
-    for name in ("first", "second", "third"):
-        await service.grant([allow("READ", "orders", principal=f"User:{name}")])
-    page = await browser.go("/console/resource?type=TOPIC&name=orders")
-    options = [each["value"] for tag, each in page.elements if tag == "option" and ":" in each.get("value", "")]
-    assert len(options) == 3
-    page = await browser.go(_link(page, "prev"))
-    assert "As things stood at" in page.text
-    assert ("User:second" in _matrix(page), "User:third" in _matrix(page)) == (True, False)
-    page = await browser.go(_link(page, "prev"))
-    assert "User:second" not in _matrix(page)
-    assert not [each for _, each in page.elements if each.get("rel") == "prev"]
-    page = await browser.go(_link(await browser.go(_link(page, "next")), "next"))
-    assert "User:third" in _matrix(page)
-    form = next(each for each in page.forms if each.button == "Go there")
-    assert (form.method, form.fields["name"]) == ("get", "orders")
-
-
-def _link(page: Seen, rel: str) -> str:
-    (found,) = [each["href"] for _, each in page.elements if each.get("rel") == rel]
-    return found
-
-
-def _matrix(page: Seen) -> str:
-    return page.text.partition("Who may do what")[2].partition("ACLs that cover it")[0]
 
 
 @pytest.mark.parametrize("odd", HOSTILE)

@@ -3,14 +3,13 @@
 import io
 import pkgutil
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 import app
-from app.core.authorize import Authorization, Rule
+from app.core.authorize import Authorization
 from app.core.explain.misses import Question
 from app.core.index.search import search
 from app.core.kafka.bindings import AclBinding, NewAcl
@@ -18,6 +17,7 @@ from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, Patt
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, from_bit_field, to_int32
+from app.core.verdicts import Rule
 from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import FORMATS, AclFormat
 from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES
@@ -45,8 +45,7 @@ def neighbours() -> Iterator[AclBinding]:
         CONCRETE_OPERATIONS, CONCRETE_TYPES, (PatternType.LITERAL, PatternType.PREFIXED), (DENY, ALLOW)
     ):
         if operation is OPERATION or resource_type is TYPE:
-            yield replace(
-                FUTURE,
+            yield FUTURE._replace(
                 resource_type=resource_type,
                 pattern_type=pattern_type,
                 operation=operation,
@@ -106,13 +105,13 @@ def test_a_denial_and_its_way_out_are_explained() -> None:
     assert denied.acl is not None
     assert denied.acl.binding == FUTURE
     assert [each.binding for each in denied.denying_acls] == [FUTURE]
-    missed = explained(image_of(numbered([replace(FUTURE, resource_name="order", permission_type=ALLOW)])), question)
+    missed = explained(image_of(numbered([FUTURE._replace(resource_name="order", permission_type=ALLOW)])), question)
     assert [each.acl.binding.operation for each in missed.near_misses] == [OPERATION]
-    assert missed.smallest_acl == replace(FUTURE, host=ADDRESS.text, permission_type=ALLOW)
+    assert missed.smallest_acl == FUTURE._replace(host=ADDRESS.text, permission_type=ALLOW)
 
 
 def test_authorized_operations_have_a_bit_for_it() -> None:
-    allowed = authorization(replace(FUTURE, permission_type=ALLOW)).authorized_operations(TYPE, "orders")
+    allowed = authorization(FUTURE._replace(permission_type=ALLOW)).authorized_operations(TYPE, "orders")
     assert (allowed, from_bit_field(allowed), to_int32(allowed)) == (1 << 16, (OPERATION,), 1 << 16)
     denied = authorization(FUTURE, *allow_all()).authorized_operations(TYPE, "orders")
     assert from_bit_field(denied) == (AclOperation.READ,)
@@ -129,7 +128,7 @@ def test_rest_and_store_know_the_words() -> None:
 def test_formats_write_and_read_it_or_say_that_their_tool_does_not_know_it(each: AclFormat) -> None:
     out = io.StringIO()
     if each.name in OF_OTHER_TOOLS:
-        for acl in (replace(FUTURE, resource_type=ResourceType.TOPIC), replace(FUTURE, operation=AclOperation.READ)):
+        for acl in (FUTURE._replace(resource_type=ResourceType.TOPIC), FUTURE._replace(operation=AclOperation.READ)):
             with pytest.raises(FormatLimitError):
                 each.write([NewAcl(acl)], out)
         assert not out.getvalue()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.authorize import Authorization, AuthorizationResult, Rule, Verdict
+from app.core.authorize import Authorization
 from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
@@ -12,6 +12,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import AuthorizerNotReadyException, InvalidRequestException
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import supported_operations, to_bit_field
+from app.core.verdicts import AuthorizationResult, Rule, Verdict
 from tests.cases import each_case
 from tests.images import image_of, numbered
 from tests.updates import topic
@@ -24,7 +25,7 @@ ROOT = AuthorizerConfig(super_users=frozenset({"User:root"}))
 
 
 def deny(binding: AclBinding) -> AclBinding:
-    return replace(binding, permission_type=AclPermissionType.DENY)
+    return binding._replace(permission_type=AclPermissionType.DENY)
 
 
 def prefixed(name: str, principal: str = "User:alice") -> AclBinding:
@@ -51,9 +52,9 @@ def caller(
         ([topic("payments", "User:bob")], EVERYONE, Verdict.DEFAULT_ALLOW),
         ([topic("orders", "Group:*")], None, Verdict.DEFAULT_DENY),
         ([topic("orders", "User:*")], None, Verdict.ALLOWED_BY_ACL),
-        ([replace(topic("orders"), host="10.0.0.2")], None, Verdict.DEFAULT_DENY),
-        ([replace(topic("orders"), host="10.0.0.0/24")], None, Verdict.ALLOWED_BY_ACL),
-        ([replace(topic("orders"), resource_type=ResourceType.GROUP)], EVERYONE, Verdict.DEFAULT_ALLOW),
+        ([topic("orders")._replace(host="10.0.0.2")], None, Verdict.DEFAULT_DENY),
+        ([topic("orders")._replace(host="10.0.0.0/24")], None, Verdict.ALLOWED_BY_ACL),
+        ([topic("orders")._replace(resource_type=ResourceType.GROUP)], EVERYONE, Verdict.DEFAULT_ALLOW),
     ],
 )
 def test_the_rule_that_decides(acls: list[AclBinding], config: AuthorizerConfig | None, verdict: Verdict) -> None:
@@ -105,8 +106,8 @@ def test_without_an_authorizer_everyone_is_unrestricted() -> None:
 def test_the_most_specific_acl_is_named() -> None:
     order = [
         topic("orders"),
-        replace(topic("orders"), host="10.0.0.0/8"),
-        replace(topic("orders", "User:*"), operation=AclOperation.ALL),
+        topic("orders")._replace(host="10.0.0.0/8"),
+        topic("orders", "User:*")._replace(operation=AclOperation.ALL),
         topic("orders", "User:*"),
         prefixed("ord"),
         prefixed("ord", "User:*"),
@@ -115,7 +116,7 @@ def test_the_most_specific_acl_is_named() -> None:
         topic("*"),
         topic("*", "User:*"),
     ]
-    others = [replace(topic("orders"), operation=WRITE), topic("order"), replace(topic("orders"), host="10.0.0.2")]
+    others = [topic("orders")._replace(operation=WRITE), topic("order"), topic("orders")._replace(host="10.0.0.2")]
     for at, expected in enumerate(order):
         named = caller(*others, *reversed(order[at:])).decision(READ, TOPIC, "orders").acl
         assert named is not None
@@ -124,7 +125,7 @@ def test_the_most_specific_acl_is_named() -> None:
 
 
 def test_of_equally_specific_acls_the_first_in_list_order_is_named() -> None:
-    acls = [topic("orders"), replace(topic("orders"), host="10.0.0.0/8"), replace(topic("orders"), host="10.0.0.1")]
+    acls = [topic("orders"), topic("orders")._replace(host="10.0.0.0/8"), topic("orders")._replace(host="10.0.0.1")]
     named = caller(*acls).decision(READ, TOPIC, "orders").acl
     assert named is not None
     assert named.binding.host == "*"
@@ -132,8 +133,8 @@ def test_of_equally_specific_acls_the_first_in_list_order_is_named() -> None:
 
 def test_hosts_that_match_but_say_something_else_are_passed_over() -> None:
     hosts = ["10.0.0.0/8", "10.0.0.2/8", "10.0.0.3/8", "10.0.0.1/16"]
-    saying = [replace(topic("orders"), host=host) for host in hosts[1:]]
-    writing = [replace(topic("orders"), host=host, operation=WRITE) for host in ("*", "10.0.0.1", *hosts)]
+    saying = [topic("orders")._replace(host=host) for host in hosts[1:]]
+    writing = [topic("orders")._replace(host=host, operation=WRITE) for host in ("*", "10.0.0.1", *hosts)]
     for acls in ([*writing, *saying], [*reversed(saying), *writing]):
         named = caller(*acls).decision(READ, TOPIC, "orders").acl
         assert named is not None
@@ -200,10 +201,10 @@ def test_by_resource_type_wants_a_concrete_operation(operation: AclOperation) ->
         ([topic("*"), deny(prefixed("h"))], Verdict.ALLOWED_BY_ACL),
         ([deny(topic("hardcode"))], Verdict.DENIED_BY_ACL),
         ([topic("hardcode")], Verdict.ALLOWED_BY_ACL),
-        ([replace(topic("orders"), host="10.0.0.2")], Verdict.DEFAULT_DENY),
-        ([replace(topic("orders"), host="10.0.0.0/24")], Verdict.ALLOWED_BY_ACL),
-        ([replace(topic("*"), operation=WRITE)], Verdict.DEFAULT_DENY),
-        ([replace(topic("orders"), operation=AclOperation.ALL)], Verdict.ALLOWED_BY_ACL),
+        ([topic("orders")._replace(host="10.0.0.2")], Verdict.DEFAULT_DENY),
+        ([topic("orders")._replace(host="10.0.0.0/24")], Verdict.ALLOWED_BY_ACL),
+        ([topic("*")._replace(operation=WRITE)], Verdict.DEFAULT_DENY),
+        ([topic("orders")._replace(operation=AclOperation.ALL)], Verdict.ALLOWED_BY_ACL),
     ],
 )
 def test_by_resource_type_weighs_the_patterns(acls: list[AclBinding], verdict: Verdict) -> None:
@@ -220,9 +221,9 @@ def test_authorized_operations_know_the_default_and_the_denies() -> None:
     assert caller(config=EVERYONE).authorized_operations(TOPIC, "orders") == everything
     assert caller(topic("orders", "User:bob"), config=EVERYONE).authorized_operations(TOPIC, "orders") == 0
     assert caller(deny(topic("orders")), config=EVERYONE).authorized_operations(TOPIC, "orders") == 0
-    allowed = caller(topic("orders"), deny(replace(topic("*"), operation=DESCRIBE)))
+    allowed = caller(topic("orders"), deny(topic("*")._replace(operation=DESCRIBE)))
     assert allowed.authorized_operations(TOPIC, "orders") == 1 << READ
-    everywhere = replace(topic("orders"), operation=AclOperation.ALL)
+    everywhere = topic("orders")._replace(operation=AclOperation.ALL)
     assert caller(everywhere).authorized_operations(TOPIC, "orders") == everything
 
 

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from types import FrameType
 from typing import Any, Self
 
@@ -19,7 +18,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from tests.cases import each_case
 from tests.images import image_of, numbered
-from tests.strategies import LAW
+from tests.strategies import LAW, examples
 from tests.updates import topic
 
 TOPIC, WRITE = ResourceType.TOPIC, AclOperation.WRITE
@@ -87,7 +86,7 @@ def counted_calls() -> Iterator[Calls]:
 
 def acl(name: str, principal: str = "User:*", host: str = "*", permission: str = "ALLOW") -> AclBinding:
     binding = topic(name, principal, PatternType.PREFIXED)
-    return replace(binding, operation=AclOperation.READ, host=host, permission_type=AclPermissionType[permission])
+    return binding._replace(operation=AclOperation.READ, host=host, permission_type=AclPermissionType[permission])
 
 
 def chain_of(length: int) -> list[str]:
@@ -158,7 +157,7 @@ def assert_bounded(image: AuthorizerImage, name: str) -> None:
 
 
 @given(hostile, st.lists(asked, min_size=1, max_size=3))
-@settings(LAW, max_examples=15)
+@settings(LAW, max_examples=examples(15))
 def test_what_a_question_costs_depends_on_its_name_alone(
     drawn: list[tuple[Callable[[int], list[str]], int, str, str, str]], names: list[str]
 ) -> None:
@@ -189,9 +188,9 @@ def test_a_prefix_that_comes_or_goes_concerns_no_other(shape: Callable[[int], li
 
 
 def test_by_resource_type_looks_at_some_hundred_patterns_a_step() -> None:
-    literals = [replace(acl(f"t{n}"), pattern_type=PatternType.LITERAL) for n in range(3_000)]
-    denied = [replace(each, operation=WRITE) for each in literals[:1_000]]
-    denials = [replace(each, permission_type=AclPermissionType.DENY) for each in denied]
+    literals = [acl(f"t{n}")._replace(pattern_type=PatternType.LITERAL) for n in range(3_000)]
+    denied = [each._replace(operation=WRITE) for each in literals[:1_000]]
+    denials = [each._replace(permission_type=AclPermissionType.DENY) for each in denied]
     image = image_of(numbered([*literals, *denied, *denials]))
     steps = Authorization(image, "User:alice", parse_address("10.0.0.1")).by_resource_type(WRITE, TOPIC)
     taken = 0

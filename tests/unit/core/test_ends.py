@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.core.access.what import WhatCan, WhatQuestion
 from app.core.access.who import WhoCan, WhoQuestion
-from app.core.authorize import Authorization, Verdict
+from app.core.authorize import Authorization
 from app.core.explain.misses import Question
 from app.core.explain.why import Explaining, Explanation, near_misses_of
 from app.core.image import AuthorizerImage
@@ -23,13 +23,14 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import from_bit_field, supported_operations
 from app.core.records import AccessControlEntryRecord, Record, RemoveAccessControlEntryRecord
+from app.core.verdicts import Verdict
 from tests.cases import each_case
 from tests.chains import ACTOR, WHEN, transaction
 from tests.dumps import dump
 from tests.images import image_of, numbered
 from tests.reference import Reference
 from tests.staged import in_steps
-from tests.strategies import ASKED_NAMES, LAW, THOROUGH, binding_lists, callers, configs
+from tests.strategies import ASKED_NAMES, LAW, THOROUGH, binding_lists, callers, configs, examples
 from tests.updates import topic
 
 BEGAN = 1_700_000_000
@@ -43,12 +44,12 @@ changes = st.lists(st.tuples(st.integers(0, 30), st.sampled_from(("go", "end")),
 """Of which ACL (by its place), and what happens to it: it goes or comes back, or ends at another time."""
 
 NESTED = [
-    replace(topic("a" * length, pattern_type=PatternType.PREFIXED), host=host, operation=operation)
+    topic("a" * length, pattern_type=PatternType.PREFIXED)._replace(host=host, operation=operation)
     for length in range(1, 200, 7)
     for host, operation in (("*", READ), ("10.0.0.0/8", AclOperation.WRITE), ("10.0.0.1", AclOperation.ALL))
 ]
 """More prefixes of one name than are looked up one by one: what a name meets on the way is remembered."""
-SPELLED = [replace(topic("a"), host=f"10.{n}.0.0/8") for n in range(12)]
+SPELLED = [topic("a")._replace(host=f"10.{n}.0.0/8") for n in range(12)]
 """One range in many spellings, whose result is remembered for an address."""
 
 
@@ -148,7 +149,7 @@ class Changing:
 
 
 @given(binding_lists, st.lists(ends, min_size=25, max_size=25), st.lists(changes, max_size=4), callers, st.booleans())
-@settings(LAW, max_examples=60)
+@settings(LAW, max_examples=examples(60))
 def test_changes_come_in_between(
     acls: list[AclBinding],
     seconds: list[int | None],
@@ -188,7 +189,7 @@ def test_an_acl_ends_at_its_second_and_not_before() -> None:
 
 
 def test_an_image_whose_time_nobody_has_said_allows_nothing_that_ends() -> None:
-    stored = [ending(acl, 5) for acl in numbered([topic("a"), replace(topic("a"), principal="User:bob")])]
+    stored = [ending(acl, 5) for acl in numbered([topic("a"), topic("a")._replace(principal="User:bob")])]
     stored[1] = replace(stored[1], expires_at=None)
     image = image_of(stored)
     assert image.now == inf
@@ -200,7 +201,7 @@ def test_an_image_whose_time_nobody_has_said_allows_nothing_that_ends() -> None:
 
 
 def test_a_deny_holds_beyond_its_end() -> None:
-    deny = replace(topic("a"), permission_type=AclPermissionType.DENY)
+    deny = topic("a")._replace(permission_type=AclPermissionType.DENY)
     stored = [StandardAcl(UUID(int=1), topic("a")), ending(StandardAcl(UUID(int=2), deny), 1)]
     image = image_of(stored).as_of(at(100))
     assert Authorization(image, "User:alice", parse_address("10.0.0.1")).decide(READ, TOPIC, "a") is (
@@ -257,7 +258,7 @@ def test_who_and_what_can_leave_out_what_has_ended() -> None:
         ending(acl, second)
         for acl, second in zip(numbered([topic("a"), topic("a", "User:bob")]), (5, None), strict=True)
     ]
-    deny = replace(topic("a", "User:carol"), permission_type=AclPermissionType.DENY)
+    deny = topic("a", "User:carol")._replace(permission_type=AclPermissionType.DENY)
     image = image_of([*stored, ending(StandardAcl(UUID(int=7), deny), 5)])
 
     def who(now: float) -> list[tuple[str, int, int]]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.authorize import Authorization, Verdict
+from app.core.authorize import Authorization
 from app.core.explain import near_misses
 from app.core.explain.misses import Question
 from app.core.explain.why import Explaining, Explanation, near_misses_of
@@ -16,6 +16,7 @@ from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
+from app.core.verdicts import Verdict
 from tests.images import image_of
 from tests.strategies import ASKED_NAMES, CONCRETE_OPERATIONS, LAW, THOROUGH, binding_lists, callers, configs
 from tests.updates import topic
@@ -98,7 +99,7 @@ def test_two_stores_that_authorize_answers_alike_in_are_explained_alike_thorough
 
 
 def test_behind_a_deny_it_is_not_told_whether_anybody_else_has_an_acl_there() -> None:
-    deny = replace(topic("orders"), permission_type=DENY)
+    deny = topic("orders")._replace(permission_type=DENY)
     alone = told([deny], OPEN, ALICE)
     assert alone == told([deny, topic("orders", "User:carol")], OPEN, ALICE) == told([deny], CLOSED, ALICE)
     assert alone.acl_needed_besides is not None
@@ -115,7 +116,7 @@ def crowds() -> list[list[AclBinding]]:
         [topic("orders", f"User:alic{n:04}") for n in range(600)],
         [topic("orders", f"User:alic{n:04}") for n in range(250)],
         [topic("orders"[:length], f"User:b{n}", PREFIXED) for n in range(60) for length in range(1, 7)],
-        [replace(topic("orders", "User:carol"), host=f"10.1.{n % 250}.{n // 250}") for n in range(600)],
+        [topic("orders", "User:carol")._replace(host=f"10.1.{n % 250}.{n // 250}") for n in range(600)],
     ]
 
 
@@ -127,8 +128,8 @@ def test_a_crowd_of_others_does_not_change_what_is_near(monkeypatch: pytest.Monk
     own = [topic(f"orders{n:04}") for n in range(300)]
     own += [topic("orders" + "x" * n, pattern_type=PREFIXED) for n in range(10, 300)]
     own += [topic("ord", pattern_type=PREFIXED)]
-    own += [replace(topic("orders"), host=f"10.2.{n % 250}.{n // 250}") for n in range(300)]
-    own = [replace(each, operation=AclOperation.ALTER) if each.pattern_type is PREFIXED else each for each in own]
+    own += [topic("orders")._replace(host=f"10.2.{n % 250}.{n // 250}") for n in range(300)]
+    own = [each._replace(operation=AclOperation.ALTER) if each.pattern_type is PREFIXED else each for each in own]
     found = [told([*own, *others], CLOSED, replace(ALICE, resource_name=name)) for others in crowds()]
     assert found[0].near_misses
     assert found[0].verdict is Verdict.DEFAULT_DENY

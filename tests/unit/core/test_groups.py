@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.authorize import Authorization, Rule, Verdict
+from app.core.authorize import Authorization
 from app.core.grouped import GroupedAuthorization
 from app.core.groups import Groups, groups_of
 from app.core.image import AuthorizerImage
@@ -19,20 +19,31 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, from_bit_field, supported_operations
 from app.core.records import Record
+from app.core.verdicts import Rule, Verdict
 from tests.cases import each_case
 from tests.images import image_of, numbered
 from tests.reference import Reference
 from tests.staged import Held, chained, in_steps
-from tests.strategies import ADDRESSES, ASKED_NAMES, CONCRETE_TYPES, LAW, PRINCIPALS, THOROUGH, bindings, configs
+from tests.strategies import (
+    ADDRESSES,
+    ASKED_NAMES,
+    CONCRETE_TYPES,
+    LAW,
+    PRINCIPALS,
+    THOROUGH,
+    bindings,
+    configs,
+    examples,
+)
 
 TOPIC, READ = ResourceType.TOPIC, AclOperation.READ
 ADDRESS = parse_address("10.0.0.1")
 NAMES = ("a", "b", "c", "d", "*", "alice")
 GROUPS = tuple(f"Group:{name}" for name in NAMES)
 
-QUICK = settings(LAW, max_examples=50)
+QUICK = settings(LAW, max_examples=examples(50))
 _group_bindings = st.builds(
-    lambda binding, principal: replace(binding, principal=principal), bindings, st.sampled_from(GROUPS)
+    lambda binding, principal: binding._replace(principal=principal), bindings, st.sampled_from(GROUPS)
 )
 _bindings = st.lists(bindings | _group_bindings | _group_bindings, max_size=30, unique=True)
 _groups = st.frozensets(st.sampled_from((*NAMES, "unknown")), min_size=1, max_size=7)

@@ -96,7 +96,7 @@ def test_following_the_feed_ends_where_a_snapshot_begins(data: st.DataObject, ac
 
 
 def changed(acl: AclBinding, **fields: object) -> AclBinding:
-    return replace(acl, **fields)  # type: ignore[arg-type]  # codes that no word stands for
+    return acl._replace(**fields)  # type: ignore[arg-type]  # codes that no word stands for
 
 
 def poisonings() -> dict[str, tuple[list[Record], str]]:

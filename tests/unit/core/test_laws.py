@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.authorize import Authorization, Rule
+from app.core.authorize import Authorization
 from app.core.image import AuthorizerImage
 from app.core.index.search import search
 from app.core.index.table import sort_key
@@ -17,6 +17,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, from_bit_field, supported_operations
+from app.core.verdicts import Rule
 from tests.dumps import dump
 from tests.images import image_of, index_of, numbered
 from tests.reference import Reference

@@ -1,7 +1,5 @@
 """Readers that have begun before a commit and go on after it."""
 
-from dataclasses import replace
-
 import pytest
 
 from app.core.authorize import Authorization
@@ -26,7 +24,7 @@ def test_a_list_goes_on_over_commits(at: str) -> None:
     base = {
         "many names": [topic(f"t{n:05d}") for n in range(2_500)],
         "many principals": [topic("orders", f"User:{n:05d}") for n in range(2_500)],
-        "many hosts": [replace(orders, host=f"10.0.{n // 250}.{n % 250}") for n in range(2_500)],
+        "many hosts": [orders._replace(host=f"10.0.{n // 250}.{n % 250}") for n in range(2_500)],
     }[at]
     stored = numbered(base)
     image = image_of(stored, STARTUP)
@@ -34,7 +32,7 @@ def test_a_list_goes_on_over_commits(at: str) -> None:
     listed = next(listing)
     staying = stored[::5]
     going = [acl for acl in stored if acl not in set(staying)]
-    coming = [replace(acl.binding, operation=AclOperation.WRITE) for acl in going]
+    coming = [acl.binding._replace(operation=AclOperation.WRITE) for acl in going]
     halves = (
         [gone(acl.binding, acl.id.int) for acl in going],
         [put(binding, number) for number, binding in enumerate(coming, 1)],

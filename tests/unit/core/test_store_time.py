@@ -65,6 +65,29 @@ def test_what_a_stream_says_never_takes_the_time_back(asked_at: float, heard: li
         assert isclose(time.at_most(clock), max(before, later(clock - delay).timestamp()), abs_tol=1e-5)
 
 
+@given(st.lists(st.tuples(seconds, answers, seconds), min_size=1, max_size=5), speeds)
+def test_an_answer_that_was_long_on_its_way_takes_the_time_no_further_ahead(
+    looks: list[tuple[float, float, float]], speed: float
+) -> None:
+    time, clock = StoreTime(), 0.0
+    for rest, there, back in looks:
+        clock += rest
+        asked_at, said = clock, later((clock + there) * speed)
+        clock += there + back
+        before = time.at_most(clock)
+        time.answered(said, asked_at, clock)
+        assert time.at_most(clock) >= later(clock * speed).timestamp() - 1e-5
+        assert time.at_most(clock) <= before + 1e-5 or said.timestamp() > before - 1e-5
+        assert time.at_most(clock) <= said.timestamp() + (clock - asked_at) * 1.0006 + 1e-5
+
+
+def test_an_answer_that_is_ahead_of_the_count_is_taken_however_long_it_was_on_its_way() -> None:
+    time = StoreTime()
+    time.answered(NOON, 100.0, 100.0)
+    time.answered(later(3_600), 110.0, 170.0)
+    assert (time.shown(170.0) or NOON) >= later(3_660)
+
+
 @given(seconds, seconds)
 def test_the_clock_reaches_a_second_when_the_time_does(asked_at: float, ahead: float) -> None:
     time = StoreTime()

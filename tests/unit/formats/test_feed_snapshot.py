@@ -12,7 +12,8 @@ import pytest
 from app.cli.entry_point import main
 from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.formats.acl_csv import write_csv
-from app.formats.feed_events import Acls, acl_fields, configs_of, encode, snapshot_of, synced_of
+from app.formats.feed_events import Acls, encode
+from app.formats.feed_values import acl_fields, configs_of, snapshot_of, synced_of
 from app.formats.registry import FEED, recognise
 from tests.cases import each_case
 from tests.images import image_of

@@ -1,4 +1,3 @@
-import dataclasses
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -168,7 +167,7 @@ def test_what_kafkas_own_classes_print_is_read_right() -> None:
 # every version since 1.0, printed by the templates of its own AclCommand
 
 
-TWO = [ORDERS, dataclasses.replace(ORDERS, host="10.1.2.3", permission_type=AclPermissionType.DENY)]
+TWO = [ORDERS, ORDERS._replace(host="10.1.2.3", permission_type=AclPermissionType.DENY)]
 GROUP = AclBinding(
     ResourceType.GROUP, "g", PatternType.LITERAL, "User:b", "*", AclOperation.READ, AclPermissionType.ALLOW
 )
@@ -215,7 +214,7 @@ def printed(verb: str, resource: str, entries: Sequence[str]) -> str:
 def test_what_each_version_prints_is_read_whole(verb: str, resources: str, entries: str) -> None:
     bindings = [*TWO, GROUP]
     if resources == "1.x":
-        bindings = [dataclasses.replace(each, pattern_type=PatternType.LITERAL) for each in bindings]
+        bindings = [each._replace(pattern_type=PatternType.LITERAL) for each in bindings]
     *topic, group = bindings
     text = printed(verb, RESOURCES[resources](topic[0]), [ENTRIES[entries](each) for each in topic])
     text += printed(verb, RESOURCES[resources](group), [ENTRIES[entries](group)])

@@ -1,7 +1,6 @@
 import io
 import json
 import unicodedata
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -187,7 +186,7 @@ def test_a_state_or_a_plan_is_read_as_terraform_has_evaluated_it(kind: str) -> N
     }
     raw = shown(kind, changes={"values": FIELDS | more})
     assert recognise(raw) is FORMAT
-    assert bindings_of(raw) == [replace(acl(principal="User:$${x} ${y}"), pattern_type=PatternType.PREFIXED)]
+    assert bindings_of(raw) == [acl(principal="User:$${x} ${y}")._replace(pattern_type=PatternType.PREFIXED)]
 
 
 def test_resources_of_modules_are_read_in_order() -> None:

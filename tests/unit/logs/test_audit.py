@@ -1,6 +1,5 @@
 """The audit log's lines, levels and what happens when they can't be written."""
 
-import dataclasses
 import json
 import re
 import time
@@ -9,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from app.core.authorize import Verdict
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AUDIT_LEVELS
+from app.core.verdicts import Verdict
 from app.logs.audit import (
     API_KEY_NAMES,
     DEBUG,
@@ -338,7 +337,7 @@ def test_in_json_what_is_not_known_is_left_out() -> None:
      "\ufeff", "e\u0301", "\xe9", "\u65e5\u672c", "\U000e0001", '","level":"ERROR', "\n" * 32_767, '"' * 32_767],
 )  # fmt: skip
 def test_in_json_every_name_comes_back_as_it_was(name: str) -> None:
-    acl = StandardAcl(ACL.id, dataclasses.replace(ACL.binding, resource_name=name, principal=f"User:{name}"))
+    acl = StandardAcl(ACL.id, ACL.binding._replace(resource_name=name, principal=f"User:{name}"))
     source = AuditSource(f"User:{name}", name, None, name, name, name)
     [line] = json_lines(source, entry(name, Verdict.DENIED_BY_ACL, acl=acl))
     assert line["message"] == (

@@ -1,6 +1,5 @@
 """What the audit log takes: a long principal once a request, and never more room than was counted for it."""
 
-import dataclasses
 import hashlib
 import json
 from typing import Literal
@@ -10,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.authorize import Verdict
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.verdicts import Verdict
 from app.logs.audit import API_KEY_NAMES, DEBUG, AuditEntry, AuditLog, AuditSource
 from app.metrics.declared import Metrics
+from tests.strategies import examples
 
 Form = Literal["JSON", "TEXT"]
 FORMS: list[Form] = ["JSON", "TEXT"]
@@ -85,7 +85,7 @@ NAMES = st.one_of(
 ).map(lambda text: text.encode("utf-8", "ignore").decode())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     form=st.sampled_from(FORMS), principal=NAMES, names=st.lists(NAMES, min_size=1, max_size=4),
     own=st.booleans(), api_key=st.sampled_from([None, -32_768, *range(len(API_KEY_NAMES))]),
@@ -101,10 +101,10 @@ def test_no_lines_take_more_room_than_was_counted(
 ) -> None:
     ids = names[0]
     source = AuditSource(principal, "f" * 39, api_key, ids, ids, ids, groups)
-    binding = dataclasses.replace(ACL.binding, principal=principal if own else "User:*")
+    binding = ACL.binding._replace(principal=principal if own else "User:*")
     entries = []
     for at, name in enumerate(names):
-        acl = StandardAcl(ACL.id, dataclasses.replace(binding, resource_name=name)) if at % 2 == own else None
+        acl = StandardAcl(ACL.id, binding._replace(resource_name=name)) if at % 2 == own else None
         entries.append(entry(name, acl))
     written = sum(len(each.encode()) + 1 for each in lines(form, source, *entries))
     log = AuditLog(lambda _: None, Metrics(), form=form)

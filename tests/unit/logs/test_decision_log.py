@@ -14,9 +14,9 @@ from uuid import UUID
 import pytest
 from msgspec import UNSET
 
-from app.core.authorize import Verdict
 from app.core.image import AuthorizerImage
 from app.core.kafka.configs import AuthorizerConfig
+from app.core.verdicts import Verdict
 from app.logs import lines as lines_log
 from app.logs.decision_files import DecisionFiles, FileBounds
 from app.logs.decision_log import Asker, Decided, DecisionLog, Position

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.core.authorize import Verdict
+from app.core.verdicts import Verdict
 from app.logs.decision_files import DecisionFiles, FileBounds
 from app.logs.decision_log import Asker, Decided, DecisionLog, Position
 from app.metrics.declared import Metrics

@@ -18,7 +18,7 @@ import pytest
 
 from app.logs.json_text import LogFormat
 from app.logs.redaction import conceal, reveal_all
-from app.logs.service import REQUEST_MARK, WRITING, JsonFormatter, RequestMark, configure_logging
+from app.logs.service import REQUEST_MARK, WRITING, JsonFormatter, LineHandler, RequestMark, configure_logging
 from tests.cases import each_case
 
 ROOT = Path(__file__).parents[3]
@@ -216,7 +216,60 @@ def test_a_log_that_nobody_reads_holds_up_a_thread_and_not_the_event_loop() -> N
         assert b"of_" not in pipe.read(1 << 20)
         other.join(60)
         _LOG.info("read_again")
-        assert [json.loads(line)["event"] for line in pipe.read(4_096).splitlines()] == ["of_a_thread", "read_again"]
+        lines = [json.loads(line) for line in pipe.read(4_096).splitlines()]
+        assert {line["event"]: line.get("lines") for line in lines} == {
+            "of_a_thread": None,
+            "log_lines_left_out": 1,
+            "read_again": None,
+        }
+
+
+def test_a_long_line_holds_up_nobody_either() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb", buffering=0) as pipe, os.fdopen(writer, "w") as stream:
+        configure_logging("INFO", stream)
+        for number in range(5):
+            _LOG.info("long", extra={"number": number, "text": "y" * 20_000})
+        taken = pipe.read(1 << 20)
+        _LOG.info("long", extra={"number": 5, "text": "y" * 20_000})
+        told = [json.loads(line) for line in (taken + pipe.read(1 << 20)).splitlines()]
+    *_, left_out, last = told
+    assert last["number"] == 5
+    assert left_out["lines"] == 5 - (len(told) - 2) > 0
+
+
+def test_a_line_that_no_pipe_has_room_for_is_told_by_its_beginning() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb", buffering=0) as pipe, os.fdopen(writer, "w") as stream:
+        configure_logging("INFO", stream)
+        _LOG.error("failed", extra={"first": "y" * 40_000, "second": "y" * 40_000})
+        _LOG.info("after")
+        told, after = [json.loads(line) for line in pipe.read(1 << 20).splitlines()]
+    assert after["event"] == "after"
+    assert (told["event"], told["level"]) == ("log_line_too_long", "ERROR")
+    assert told["bytes"] > 80_000
+    assert '"level":"ERROR","logger":"app.test","event":"failed","first":"yyy' in told["begins"]
+
+
+def test_lines_that_are_left_out_while_others_are_told_of_are_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb", buffering=0) as pipe, os.fdopen(writer, "w") as stream:
+        configure_logging("INFO", stream)
+        (handler,) = logging.getLogger().handlers
+        assert isinstance(handler, LineHandler)
+        own_line, handler._left_out = handler._own_line, 1
+
+        def leaves_more_out(event: str, **fields: object) -> str:
+            handler._left_out += 2
+            monkeypatch.undo()
+            return own_line(event, **fields)
+
+        monkeypatch.setattr(handler, "_own_line", leaves_more_out)
+        _LOG.info("one")
+        _LOG.info("two")
+        _LOG.info("three")
+        told = [json.loads(line) for line in pipe.read(4_096).splitlines()]
+    assert [line.get("lines") for line in told] == [1, None, 2, None, None]
 
 
 def test_a_long_line_goes_out_in_one_piece() -> None:

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.core.authorize import Verdict
+from app.core.verdicts import Verdict
 from app.metrics.declared import READINESS_STATES, Histogram, Metrics
 from app.metrics.page import MetricsPage
 from app.runtime.readiness import State

@@ -3,7 +3,7 @@
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.core.authorize import Verdict
+from app.core.verdicts import Verdict
 from app.metrics.declared import Metrics
 from app.metrics.page import MetricsPage
 from app.metrics.workers import Family, ServiceMetrics, WorkerFacts, families_of

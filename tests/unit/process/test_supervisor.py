@@ -26,7 +26,13 @@ for each in line:
     if json.loads(each)["subject"] == "listen":
         line.write(b'{"subject": "listening"}\\n')
 """
-IGNORES_SIGTERM = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(60)"
+IGNORES_SIGTERM = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.write(int(sys.argv[1]), b'{"subject": "up"}\\n{"subject": "loaded"}\\n')
+while True:
+    time.sleep(60)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +97,7 @@ def run(supervisor: Supervisor) -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisors, "FIRST_REST_S", 0.01)
+    monkeypatch.setattr(supervisors, "LONGEST_REST_S", 0.05)
     monkeypatch.setattr("app.process.supervisor._TICK_S", 0.05)
 
 
@@ -145,10 +152,10 @@ def test_serving_is_told_once() -> None:
 def test_a_worker_that_does_not_end_is_killed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("app.process.supervisor.END_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("app.process.supervisor.END_TIMEOUT_S", 0.1)
     programs = Programs(IGNORES_SIGTERM)
-    began_at = time.monotonic()
-    run(Supervisor(1, programs, each_second=stop_when(lambda: time.monotonic() > began_at + 0.5)))
+    supervisor = Supervisor(1, programs, each_second=stop_when(lambda: all_loaded(supervisor)))
+    run(supervisor)
     assert programs.processes[0].returncode == -signal.SIGKILL
     assert "workers_killed" in caplog.messages
 
@@ -307,6 +314,7 @@ async def test_nobody_counts_on_a_worker_any_more_once_it_knows_that_it_leaves(m
     assert (other.needed, other.leaving) == (True, False)
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_worker_whose_signal_was_that_of_all_does_not_leave_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.process.supervisor._SIGNAL_TIMEOUT_S", 60.0)
     programs = Programs(ASKS)

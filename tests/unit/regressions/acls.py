@@ -1,7 +1,5 @@
 """ACLs in few words, and whether one of them allows."""
 
-from dataclasses import replace
-
 from app.core.authorize import Authorization
 from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import AclBinding
@@ -15,15 +13,15 @@ ADDRESS = parse_address("10.0.0.1")
 
 
 def allow(name: str, principal: str = "User:alice", operation: AclOperation = READ) -> AclBinding:
-    return replace(topic(name, principal), operation=operation)
+    return topic(name, principal)._replace(operation=operation)
 
 
 def deny(name: str, principal: str = "User:alice", operation: AclOperation = READ) -> AclBinding:
-    return replace(allow(name, principal, operation), permission_type=AclPermissionType.DENY)
+    return allow(name, principal, operation)._replace(permission_type=AclPermissionType.DENY)
 
 
 def prefix(name: str, operation: AclOperation = READ) -> AclBinding:
-    return replace(allow(name, operation=operation), pattern_type=PatternType.PREFIXED)
+    return allow(name, operation=operation)._replace(pattern_type=PatternType.PREFIXED)
 
 
 def allowed(image: AuthorizerImage, principal: str, operation: AclOperation, name: str) -> bool:

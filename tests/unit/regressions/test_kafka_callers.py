@@ -144,8 +144,10 @@ async def test_cve_2019_12399_a_fault_tells_nothing_of_its_cause(
     def failing(*_: object) -> None:
         raise RuntimeError(f"could not connect to {FAULT}")
 
-    for method in ("authorization", "acl_count", "describe_configs", "get_acl", "acls", "start"):
-        monkeypatch.setattr(type(replica.service.authorizer), method, failing)
+    authorizer = replica.service.authorizer
+    monkeypatch.setattr(type(authorizer.rights), "authorization", failing)
+    for method in ("acl_count", "describe_configs", "get_acl", "acls", "start"):
+        monkeypatch.setattr(type(authorizer), method, failing)
     asked = [
         ("POST", path, json.dumps(BODIES[path]).encode()) for path in (*FOR_DECIDE, "/v1/acls/search", "/v1/start")
     ]

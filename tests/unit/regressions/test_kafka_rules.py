@@ -1,6 +1,5 @@
 """Published faults of Kafka's authorizer, each shown not to be Klamm's: what ACLs mean."""
 
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -55,7 +54,7 @@ def test_cve_2024_27309_three_acls_with_a_deny_two_left() -> None:
 
 def test_cve_2018_1288_cluster_action_comes_from_an_acl_or_a_super_user_alone() -> None:
     everything_else = [
-        replace(allow("kafka-cluster", operation=operation), resource_type=ResourceType.CLUSTER)
+        allow("kafka-cluster", operation=operation)._replace(resource_type=ResourceType.CLUSTER)
         for operation in (AclOperation.ALTER, AclOperation.CREATE, AclOperation.IDEMPOTENT_WRITE, DESCRIBE)
     ]
     asked = Authorization(image_of(numbered(everything_else)), "User:alice", ADDRESS)
@@ -94,10 +93,10 @@ def test_kafka_13697_an_acl_for_all_covers_every_operation(operation: AclOperati
 
 
 def test_kafka_13698_a_host_is_an_address_and_never_a_name() -> None:
-    local = replace(allow("orders"), host="localhost")
+    local = allow("orders")._replace(host="localhost")
     asked = Authorization(image_of(numbered([local])), "User:alice", parse_address("127.0.0.1"))
     assert not asked.decide(READ, TOPIC, "orders").allowed
-    exact = replace(allow("orders"), host="127.0.0.1")
+    exact = allow("orders")._replace(host="127.0.0.1")
     asked = Authorization(image_of(numbered([exact])), "User:alice", parse_address("127.0.0.1"))
     assert asked.decide(READ, TOPIC, "orders").allowed
 
@@ -155,8 +154,8 @@ def test_kafka_13649_nobody_but_a_super_user_is_answered_before_the_load(value: 
         ([allow("*")], True),
         ([allow("orders", "User:*")], True),
         ([prefix("orders"), deny("*")], False),
-        ([prefix("orders"), replace(deny("o"), pattern_type=PatternType.PREFIXED)], False),
-        ([prefix("orders"), replace(deny("orders.eu"), pattern_type=PatternType.PREFIXED)], True),
+        ([prefix("orders"), deny("o")._replace(pattern_type=PatternType.PREFIXED)], False),
+        ([prefix("orders"), deny("orders.eu")._replace(pattern_type=PatternType.PREFIXED)], True),
         ([allow("orders"), deny("orders", "User:*")], False),
     ],
 )

@@ -91,7 +91,8 @@ class Service:
 
     def give_up_soon(self) -> None:
         """Wait shortly from now on for what does not come."""
-        self.authorizer._options = replace(self.authorizer._options, request_timeout_s=0.05)
+        for each in (self.authorizer, self.authorizer.updates):
+            each._options = replace(each._options, request_timeout_s=0.05)
 
     def audit_lines(self) -> list[str]:
         """Every audit line so far; nothing is logged after it."""
@@ -106,9 +107,10 @@ async def serving(
     enabled: bool = True,
     startup: AuthorizerConfig | None = None,
     around: AppOptions = AppOptions(),  # noqa: B008 - it is frozen
+    store: FakeStore | None = None,
 ) -> AsyncIterator[Service]:
     """A replica that follows a store of its own, and waits for it however slow the machine is."""
-    store = FakeStore()
+    store = store or FakeStore()
     store.unreachable = not reachable
     options = RuntimeOptions(enabled=enabled, request_timeout_s=60.0, poll_s=0.05, drain_timeout_s=0.2)
     config = startup or AuthorizerConfig(super_users=frozenset({"User:admin"}))

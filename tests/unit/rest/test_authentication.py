@@ -75,7 +75,7 @@ class World:
         """Return once it is forgotten, which a look each second brings about."""
         async with asyncio.timeout(30):
             while self.known(authorization) is not None:  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
@@ -139,6 +139,12 @@ async def test_a_file_changed_a_moment_ago_is_known_to_all_that_ask_at_once(tmp_
         assert await asyncio.gather(*(it.ask(f"Bearer {token}") for _ in range(50))) == [ORDERS] * 50
 
 
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authentication, "_LOOK_S", 0.01)
+
+
+@pytest.mark.usefixtures("looks_often")
 async def test_a_retired_token_is_forgotten(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         old = add_token(it.path, "orders", NAMES)
@@ -185,6 +191,7 @@ async def test_a_jwt_is_remembered_until_its_end_and_not_beyond(tmp_path: Path) 
         assert it.known(f"Bearer {JWT}") is None
 
 
+@pytest.mark.usefixtures("looks_often")
 async def test_jwts_are_forgotten_when_keys_change(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         it.verifier.good[JWT] = VerifiedToken("corp", "orders", time.time() + 3_600)

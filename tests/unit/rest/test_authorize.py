@@ -216,7 +216,7 @@ async def test_an_unexpected_fault_is_told_to_the_log_alone(
     def broken(*_: object) -> object:
         raise RuntimeError("password in here")
 
-    monkeypatch.setattr(service.authorizer, "authorization", broken)
+    monkeypatch.setattr(service.authorizer.rights, "authorization", broken)
     reply = await service.post("/v1/authorize", body_with())
     problem = reply.json()
     assert (reply.status_code, problem["code"], problem["retriable"]) == (500, "UNKNOWN_SERVER_ERROR", False)

@@ -3,15 +3,15 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from app.core.authorize import Authorization, Verdict
+from app.core.authorize import Authorization
 from app.core.token import Token
+from app.core.verdicts import Verdict
 from app.logs.decision_files import DecisionFiles, FileBounds
 from app.logs.decision_log import DecisionLog
 from app.rest.app import AppOptions, RestApp, create_rest_app
@@ -202,7 +202,7 @@ async def test_an_image_that_changes_before_the_line_is_written_changes_no_line(
         await it.service.grant(ACLS[:1])
         before = await it.ids()
         assert it.answer(asking(READ_ORDERS))
-        await it.service.grant([replace(ACLS[1], permission_type=ACLS[3].permission_type)])
+        await it.service.grant([ACLS[1]._replace(permission_type=ACLS[3].permission_type)])
         assert it.answer(asking(READ_ORDERS))
         after = await it.ids()
         first, second = it.lines()

@@ -371,7 +371,10 @@ async def test_a_session_from_before_the_authorities_changed_can_not_be_taken_up
                 await asyncio.to_thread(told, port, offered)
 
 
-async def test_the_watch_looks_by_itself_until_it_is_closed(authority: Authority, mine: Certified) -> None:
+async def test_the_watch_looks_by_itself_until_it_is_closed(
+    authority: Authority, mine: Certified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.rest.callers.certificates._LOOK_EACH_S", 0.01)
     watch = CertificateWatch(mine.certificate, mine.key)
     watch.open()
     async with serving(watch.context) as port:

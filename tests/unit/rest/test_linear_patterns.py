@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import app.console
 import app.core
 import app.logs.audit
 import app.logs.json_text
@@ -29,7 +30,7 @@ _METHODS = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "
 
 def modules() -> Iterator[ModuleType]:
     """Those that input gets to: what it is read with, and what writes it to logs."""
-    for package in (app.core, app.rest, app.runtime):
+    for package in (app.console, app.core, app.rest, app.runtime):
         for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             yield importlib.import_module(each.name)  # noqa: TID251 - whichever modules there are
     yield from (app.logs.audit, app.logs.json_text, app.logs.redaction)

@@ -183,7 +183,7 @@ async def test_a_fault_is_told_to_the_log_alone(
     def broken(*_: object) -> object:
         raise TimeoutError("password in here")
 
-    monkeypatch.setattr(service.authorizer, "authorization", broken)
+    monkeypatch.setattr(service.authorizer.rights, "authorization", broken)
     for body in (asked(), by_type()):
         assert await ask_in_vain(service, body) == (500, "UNKNOWN_SERVER_ERROR")
     assert "password in here" in caplog.text

@@ -54,7 +54,7 @@ async def test_a_fenced_image_answers_super_users_only() -> None:
         store.unreachable = True
         await until(lambda: authorizer.readiness.state is State.FENCED, 5)
         with pytest.raises(AuthorizerNotReadyException, match=r"max\.staleness\.ms"):
-            authorizer.authorization(ALICE)
+            authorizer.rights.authorization(ALICE)
         assert may_read(authorizer, "a", "User:root")
         store.unreachable = False
         await until(lambda: not authorizer.readiness.fenced)
@@ -80,8 +80,8 @@ def acl_calls(authorizer: Authorizer, context: RequestContext) -> list[Callable[
         return authorizer.get_acl(context, uuid4())
 
     return [
-        lambda: authorizer.create_acls(context, new([acl("x")]), None),
-        lambda: authorizer.delete_acls(context, [named("x")], None),
+        lambda: authorizer.updates.create_acls(context, new([acl("x")]), None),
+        lambda: authorizer.updates.delete_acls(context, [named("x")], None),
         lambda: authorizer.acls(context, AclBindingFilter(), 10, None),
         get,
     ]
@@ -94,7 +94,7 @@ async def test_before_the_load_acl_calls_are_refused_to_super_users_too() -> Non
     async with running(replica(store)) as authorizer:
         await asyncio.sleep(1)
         calls = acl_calls(authorizer, ROOT)
-        calls += [lambda: authorizer.alter_configs(ROOT, [("super.users", None)], None)]
+        calls += [lambda: authorizer.updates.alter_configs(ROOT, [("super.users", None)], None)]
         calls += [lambda: authorizer.wait_for(str(Token(store.epoch, 0)))]
         for call in calls:
             with pytest.raises(AuthorizerNotReadyException):
@@ -109,9 +109,9 @@ async def test_without_the_right_on_the_cluster_every_refusal_is_the_same() -> N
     store.commit([create("a")])
     async with serving(store) as authorizer:
         calls = acl_calls(authorizer, ALICE)
-        calls += [lambda: authorizer.alter_configs(ALICE, [("nonsense", "x")], None)]
-        calls += [lambda: authorizer.create_acls(ALICE, [], None)]
-        calls += [lambda: authorizer.create_acls(ALICE, new([acl("")]), None)]
+        calls += [lambda: authorizer.updates.alter_configs(ALICE, [("nonsense", "x")], None)]
+        calls += [lambda: authorizer.updates.create_acls(ALICE, [], None)]
+        calls += [lambda: authorizer.updates.create_acls(ALICE, new([acl("")]), None)]
         calls += [lambda: authorizer.acls(ALICE, AclBindingFilter(), 0, "garbage")]
         texts = set()
         for call in calls:
@@ -144,11 +144,11 @@ async def test_each_call_needs_its_own_right() -> None:
             return authorizer.get_acl(context, next(iter(store.tables.acls.values())).id)
 
         calls: dict[str, Callable[[RequestContext], Awaitable[object]]] = {
-            "create": lambda context: authorizer.create_acls(context, new([acl("x")]), None),
-            "delete": lambda context: authorizer.delete_acls(context, [named("x")], None),
+            "create": lambda context: authorizer.updates.create_acls(context, new([acl("x")]), None),
+            "delete": lambda context: authorizer.updates.delete_acls(context, [named("x")], None),
             "acls": lambda context: authorizer.acls(context, AclBindingFilter(), 10, None),
             "get": get,
-            "alter configs": lambda context: authorizer.alter_configs(context, [("audit.level", "INFO")], None),
+            "alter configs": lambda context: authorizer.updates.alter_configs(context, [("audit.level", "INFO")], None),
             "describe configs": configs,
         }
         allowed: dict[str, set[str]] = {}
@@ -171,7 +171,7 @@ async def test_each_call_needs_its_own_right() -> None:
 async def test_an_acl_is_found_by_its_id() -> None:
     store = FakeStore()
     async with serving(store) as authorizer:
-        results, _ = await authorizer.create_acls(ROOT, new([acl("a")]), None)
+        results, _ = await authorizer.updates.create_acls(ROOT, new([acl("a")]), None)
         assert isinstance(results[0], CreatedAcl)
         for context in (ROOT, GRANTED):
             assert authorizer.get_acl(context, results[0].id).binding == acl("a")

@@ -1,30 +1,23 @@
 """authorizeByResourceType on a replica that follows its store: one offset, short steps, and an end to it."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
-from app.core.authorize import Verdict
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException, OffsetNotAvailableException
 from app.core.mutations import CreateAcls
 from app.core.token import Token
-from app.runtime import deciding, pace
+from app.core.verdicts import Verdict
+from app.runtime import deciding
 from app.runtime.authorizer import Authorizer
 from app.runtime.deciding import by_resource_type, by_resource_type_at_once
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import ALICE, acl, create, delete, serving, until
+from tests.unit.runtime.world import ALICE, acl, create, delete, never_rests, serving, until
 from tests.updates import new
 from tests.virtual_time import in_virtual_time
 
 WRITE, TOPIC = AclOperation.WRITE, ResourceType.TOPIC
-
-
-@pytest.fixture
-def breathless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every breath is taken, however fast the machine is."""
-    monkeypatch.setattr(pace, "_STEP_S", 0.0)
 
 
 def many(count: int) -> FakeStore:
@@ -34,11 +27,11 @@ def many(count: int) -> FakeStore:
 
 
 def writable(name: str) -> CreateAcls:
-    return CreateAcls(new([replace(acl(name), operation=WRITE)]), "User:root")
+    return CreateAcls(new([acl(name)._replace(operation=WRITE)]), "User:root")
 
 
 async def ask(authorizer: Authorizer, operation: AclOperation = WRITE) -> tuple[Verdict, Token | None]:
-    return await by_resource_type(authorizer._loader, lambda: authorizer.authorization(ALICE), operation, TOPIC)
+    return await by_resource_type(authorizer._loader, lambda: authorizer.rights.authorization(ALICE), operation, TOPIC)
 
 
 @in_virtual_time
@@ -83,17 +76,6 @@ async def test_what_changes_meanwhile_is_in_the_answer_or_behind_its_token() -> 
         assert (await ask(authorizer))[0] is Verdict.DEFAULT_DENY
 
 
-def never_rests(authorizer: Authorizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another image at each breath."""
-    breathe = pace.Pace.breathe
-
-    async def restless(self: pace.Pace) -> None:
-        authorizer._loader._publish(replace(authorizer.image))
-        await breathe(self)
-
-    monkeypatch.setattr(pace.Pace, "breathe", restless)
-
-
 @pytest.mark.usefixtures("breathless")
 @in_virtual_time
 async def test_a_store_that_never_rests_is_looked_at_in_one_go_if_that_is_short(
@@ -109,7 +91,7 @@ async def test_a_store_that_never_rests_is_looked_at_in_one_go_if_that_is_short(
 async def test_no_look_in_one_go_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deciding, "_MOST_STEPS_AT_ONCE", 3)
     async with serving(many(2_000)) as authorizer:
-        assert by_resource_type_at_once(authorizer.authorization(ALICE), WRITE, TOPIC) is None
+        assert by_resource_type_at_once(authorizer.rights.authorization(ALICE), WRITE, TOPIC) is None
         assert (await ask(authorizer))[0] is Verdict.DEFAULT_DENY
         never_rests(authorizer, monkeypatch)
         with pytest.raises(OffsetNotAvailableException, match="try again"):

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.authorize import Verdict
 from app.core.context import RequestContext
 from app.core.explain.why import Explanation
 from app.core.kafka.codes import AclOperation, ResourceType
@@ -16,9 +15,11 @@ from app.core.kafka.errors import (
 )
 from app.core.mutations import AlterConfigs, CreateAcls
 from app.core.token import Token
+from app.core.verdicts import Verdict
 from app.runtime import pace
-from app.runtime.authorizer import Authorizer, ExplainedCaller
+from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions
+from app.runtime.rights import ExplainedCaller
 from tests.contexts import Unchecked
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import (
@@ -29,6 +30,7 @@ from tests.unit.runtime.world import (
     cluster_acl,
     create,
     delete,
+    never_rests,
     replica,
     running,
     serving,
@@ -39,12 +41,6 @@ from tests.virtual_time import in_virtual_time, now
 
 BOB = Unchecked("User:bob", ADDRESS)
 DESCRIBE = AclOperation.DESCRIBE
-
-
-@pytest.fixture
-def breathless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every breath is taken, however fast the machine is."""
-    monkeypatch.setattr(pace, "_STEP_S", 0.0)
 
 
 async def explain(
@@ -142,17 +138,6 @@ async def test_all_answers_stand_on_the_tokens_offset_however_often_the_store_ch
         assert [each.verdict.allowed for each in found] == [name == readable for name in ("a", "b") * 25]
         for each in found:
             assert (each.smallest_acl is None) is each.verdict.allowed
-
-
-def never_rests(authorizer: Authorizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another image at each breath."""
-    breathe = pace.Pace.breathe
-
-    async def restless(self: pace.Pace) -> None:
-        authorizer._loader._publish(replace(authorizer.image))
-        await breathe(self)
-
-    monkeypatch.setattr(pace.Pace, "breathe", restless)
 
 
 @pytest.mark.usefixtures("breathless")
@@ -261,7 +246,7 @@ async def test_acls_of_others_that_were_found_before_the_right_went_are_not_show
 def spelled(count: int) -> CreateAcls:
     """So many DENYs on `a` for everybody, each a spelling of one range."""
     deny = acl("a", "User:*", allow=False)
-    return CreateAcls(new([replace(deny, host=f"10.{n >> 8}.{n & 255}.0/8") for n in range(count)]), "User:root")
+    return CreateAcls(new([deny._replace(host=f"10.{n >> 8}.{n & 255}.0/8") for n in range(count)]), "User:root")
 
 
 @in_virtual_time

@@ -79,7 +79,7 @@ async def test_without_the_store_only_super_users_pass_and_it_loads_by_itself_la
         assert authorizer.image.acl_count == -1
         assert may_read(authorizer, "anything", "User:root")
         with pytest.raises(AuthorizerNotReadyException):
-            authorizer.authorization(ALICE)
+            authorizer.rights.authorization(ALICE)
         store.unreachable, back_at = False, now()
         await until_ready(authorizer)
         assert now() - back_at < 2
@@ -97,7 +97,7 @@ async def test_a_load_that_fails_half_way_never_becomes_ready(slices: int) -> No
         assert authorizer.readiness.state is State.LOADING
         assert authorizer.image.offset == -1
         with pytest.raises(AuthorizerNotReadyException):
-            authorizer.authorization(ALICE)
+            authorizer.rights.authorization(ALICE)
         store.fail_after_slices = None
         await until_ready(authorizer)
         assert names_in(authorizer.image) == names_of(store)

@@ -114,7 +114,7 @@ async def test_a_transaction_is_seen_whole_or_not_at_all_and_a_batch_stands_on_o
 
         async def decide() -> None:
             while True:
-                caller, offset = authorizer.authorization(ALICE), authorizer.image.offset
+                caller, offset = authorizer.rights.authorization(ALICE), authorizer.image.offset
                 allowed = [topic for topic in topics if caller.decide(3, 2, topic).allowed]
                 assert len(allowed) == 1
                 seen.add((offset, allowed[0]))

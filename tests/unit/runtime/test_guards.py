@@ -24,11 +24,13 @@ REFUSAL = InvalidRequestException("this entry is refused by an earlier hand")
 async def test_a_chain_of_guarded_calls_is_written_and_visible() -> None:
     store = FakeStore()
     async with serving(store) as authorizer:
-        _, first = await authorizer.create_acls(ROOT, new([acl("a"), acl("b")]), None, str(Token(store.epoch, 0)))
+        _, first = await authorizer.updates.create_acls(
+            ROOT, new([acl("a"), acl("b")]), None, str(Token(store.epoch, 0))
+        )
         assert (first, may_read(authorizer, "a")) == (Token(store.epoch, 2), True)
-        _, second = await authorizer.delete_acls(ROOT, [named("a")], None, str(first))
+        _, second = await authorizer.updates.delete_acls(ROOT, [named("a")], None, str(first))
         assert (second, may_read(authorizer, "a")) == (Token(store.epoch, 3), False)
-        _, third = await authorizer.alter_configs(ROOT, [("super.users", "User:alice")], None, str(second))
+        _, third = await authorizer.updates.alter_configs(ROOT, [("super.users", "User:alice")], None, str(second))
         assert (third, may_read(authorizer, "a")) == (Token(store.epoch, 4), True)
 
 
@@ -36,14 +38,14 @@ async def test_a_chain_of_guarded_calls_is_written_and_visible() -> None:
 async def test_a_foreign_change_between_is_noticed_and_nothing_is_written() -> None:
     store = FakeStore()
     async with serving(store) as authorizer:
-        _, token = await authorizer.create_acls(ROOT, new([acl("a")]), None)
+        _, token = await authorizer.updates.create_acls(ROOT, new([acl("a")]), None)
         store.commit([create("foreign")])
         with pytest.raises(InvalidUpdateVersionException):
-            await authorizer.create_acls(ROOT, new([acl("b")]), None, str(token))
+            await authorizer.updates.create_acls(ROOT, new([acl("b")]), None, str(token))
         with pytest.raises(InvalidUpdateVersionException):
-            await authorizer.delete_acls(ROOT, [named("a")], None, str(token))
+            await authorizer.updates.delete_acls(ROOT, [named("a")], None, str(token))
         with pytest.raises(InvalidUpdateVersionException):
-            await authorizer.alter_configs(ROOT, [("super.users", None)], None, str(token))
+            await authorizer.updates.alter_configs(ROOT, [("super.users", None)], None, str(token))
     assert store.tables.last_offset == 2
 
 
@@ -53,10 +55,12 @@ async def test_the_reply_tells_its_own_offset_though_others_are_in_its_transacti
     async with serving(store) as authorizer:
         store.hang("write")
         async with asyncio.TaskGroup() as calls:
-            calls.create_task(authorizer.create_acls(ROOT, new([acl("a")]), None))
+            calls.create_task(authorizer.updates.create_acls(ROOT, new([acl("a")]), None))
             await asyncio.sleep(0.1)
-            own = calls.create_task(authorizer.create_acls(ROOT, new([acl("b")]), None, str(Token(store.epoch, 1))))
-            company = calls.create_task(authorizer.create_acls(ROOT, new([acl("c")]), None))
+            own = calls.create_task(
+                authorizer.updates.create_acls(ROOT, new([acl("b")]), None, str(Token(store.epoch, 1)))
+            )
+            company = calls.create_task(authorizer.updates.create_acls(ROOT, new([acl("c")]), None))
             await asyncio.sleep(0.1)
             store.release("write")
         assert [len(group) for group in store.groups] == [1, 2]
@@ -71,12 +75,12 @@ async def test_a_guard_holds_for_calls_that_write_nothing_as_well() -> None:
     async with serving(store) as authorizer:
         for entries in ([], [REFUSAL], [acl("")]):
             with pytest.raises(InvalidUpdateVersionException):
-                await authorizer.create_acls(ROOT, new(entries), None, str(Token(store.epoch, 0)))
+                await authorizer.updates.create_acls(ROOT, new(entries), None, str(Token(store.epoch, 0)))
             with pytest.raises(InvalidUpdateVersionException):
-                await authorizer.delete_acls(ROOT, [], None, str(Token(store.epoch, 0)))
+                await authorizer.updates.delete_acls(ROOT, [], None, str(Token(store.epoch, 0)))
             with pytest.raises(InvalidUpdateVersionException):
-                await authorizer.alter_configs(ROOT, [("nonsense", "x")], None, str(Token(store.epoch, 0)))
-            results, token = await authorizer.create_acls(ROOT, new(entries), None, str(Token(store.epoch, 1)))
+                await authorizer.updates.alter_configs(ROOT, [("nonsense", "x")], None, str(Token(store.epoch, 0)))
+            results, token = await authorizer.updates.create_acls(ROOT, new(entries), None, str(Token(store.epoch, 1)))
             assert (len(results), token) == (len(entries), Token(store.epoch, 1))
 
 
@@ -84,14 +88,14 @@ async def test_a_guard_holds_for_calls_that_write_nothing_as_well() -> None:
 async def test_what_is_no_token_or_of_another_epoch_is_refused_after_the_right_was_asked() -> None:
     async with serving(FakeStore()) as authorizer:
         with pytest.raises(InvalidRequestException, match="`if_unchanged_since` is not a token"):
-            await authorizer.create_acls(ROOT, new([acl("a")]), None, "garbage")
+            await authorizer.updates.create_acls(ROOT, new([acl("a")]), None, "garbage")
         with pytest.raises(InvalidRequestException, match="`if_unchanged_since` is not a token"):
-            await authorizer.delete_acls(ROOT, [named("a")], None, "")
+            await authorizer.updates.delete_acls(ROOT, [named("a")], None, "")
         with pytest.raises(TokenEpochMismatchException, match="if_unchanged_since"):
-            await authorizer.create_acls(ROOT, new([acl("a")]), None, f"{UUID(int=1)}:0")
+            await authorizer.updates.create_acls(ROOT, new([acl("a")]), None, f"{UUID(int=1)}:0")
         with pytest.raises(ClusterAuthorizationException):
-            await authorizer.create_acls(ALICE, new([acl("a")]), None, "garbage")
+            await authorizer.updates.create_acls(ALICE, new([acl("a")]), None, "garbage")
         with pytest.raises(InvalidRequestException, match="`if_unchanged_since` is not a token"):
-            await authorizer.alter_configs(ROOT, [("super.users", None)], None, "garbage")
+            await authorizer.updates.alter_configs(ROOT, [("super.users", None)], None, "garbage")
         with pytest.raises(ClusterAuthorizationException):
-            await authorizer.alter_configs(ALICE, [("super.users", None)], None, "garbage")
+            await authorizer.updates.alter_configs(ALICE, [("super.users", None)], None, "garbage")

@@ -1,5 +1,4 @@
 import asyncio
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -39,7 +38,7 @@ def test_pages_put_together_are_the_whole_in_order(names: set[str], limit: int, 
         store = FakeStore()
         bindings = [acl(name) for name in names]
         if both:
-            bindings += [replace(each, operation=AclOperation.WRITE, principal="User:bob") for each in bindings]
+            bindings += [each._replace(operation=AclOperation.WRITE, principal="User:bob") for each in bindings]
         store.commit([CreateAcls(new(bindings), "User:root")])
         async with serving(store) as authorizer:
             pages = await every_page(authorizer, EVERY, limit)
@@ -80,7 +79,7 @@ async def test_an_acl_that_goes_between_two_pages_takes_no_other_with_it() -> No
     store.commit([create("a", "b", "c", "d")])
     async with serving(store) as authorizer:
         page = await authorizer.acls(ROOT, EVERY, 2, None)
-        await authorizer.delete_acls(ROOT, [named("b"), named("c")], None)
+        await authorizer.updates.delete_acls(ROOT, [named("b"), named("c")], None)
         rest = await authorizer.acls(ROOT, EVERY, 2, page.next_cursor)
         assert [each.binding.resource_name for each in rest.acls] == ["d"]
 
@@ -109,7 +108,7 @@ async def test_a_fresh_image_in_the_middle_of_a_search_begins_it_anew() -> None:
     store = FakeStore()
     store.commit([create(*(f"t{number:04}" for number in range(4000)))])
     other = FakeStore()
-    other.commit([CreateAcls(new([replace(acl("new"), host="10.0.0.1")]), "User:root")])
+    other.commit([CreateAcls(new([acl("new")._replace(host="10.0.0.1")]), "User:root")])
     async with serving(store) as authorizer, serving(other) as second:
         search = asyncio.create_task(authorizer.acls(ROOT, AclBindingFilter(host="10.0.0.1"), 10, None))
         await asyncio.sleep(0)

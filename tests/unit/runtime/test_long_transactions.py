@@ -41,7 +41,7 @@ def _every_step_gives_the_loop_away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def readable(authorizer: Authorizer) -> set[str]:
     """What alice may read, by one caller's questions in one step."""
-    caller = authorizer.authorization(ALICE)
+    caller = authorizer.rights.authorization(ALICE)
     return {name for name in (*FIRST, *SECOND) if caller.decide(AclOperation.READ, 2, name).allowed}
 
 

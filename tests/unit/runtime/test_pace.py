@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.runtime.collection import collection_paused
+from app.core.collection import collection_paused
 from app.runtime.pace import Pace, run_through
 from tests.virtual_time import in_virtual_time, now
 

@@ -100,7 +100,7 @@ async def test_a_record_that_can_not_follow_the_image_is_never_half_applied() ->
         first = store.tables.records[0]
         assert isinstance(first, AccessControlEntryRecord)
         store.poisoned_snapshot = True
-        sound = replace(first, acl=replace(first.acl, binding=replace(first.acl.binding, resource_name="b")))
+        sound = replace(first, acl=replace(first.acl, binding=first.acl.binding._replace(resource_name="b")))
         store.append(store.chained([sound, first]))
         await asyncio.sleep(5)
         assert names_in(authorizer.image) == ["a"]

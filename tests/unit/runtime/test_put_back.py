@@ -22,7 +22,7 @@ async def test_the_same_copy_put_back_again_and_again_never_brings_an_epoch_back
     lost: list[Token] = []
     async with serving(store) as authorizer:
         for number in range(4):
-            _, token = await authorizer.create_acls(ROOT, new([acl(f"lost-{number}")]), None)
+            _, token = await authorizer.updates.create_acls(ROOT, new([acl(f"lost-{number}")]), None)
             lost.append(token)
             store.restore(1, new_epoch=False)
             store.epoch = copied
@@ -64,7 +64,7 @@ async def test_an_offset_that_is_used_again_does_not_stand_for_an_update_that_wa
         store.hang("poll")
         store.disconnect()
         await asyncio.sleep(1)
-        updating = asyncio.create_task(authorizer.create_acls(ROOT, new([acl("mine")]), 90))
+        updating = asyncio.create_task(authorizer.updates.create_acls(ROOT, new([acl("mine")]), 90))
         await until(lambda: store.tables.last_offset == 2)
         await asyncio.sleep(1)
         # Written by somebody who knows nothing of what was lost.
@@ -114,7 +114,7 @@ async def test_a_store_that_can_not_be_told_is_followed_all_the_same_and_its_fir
         assert authorizer.metrics.image_loads == 2
         assert store.epoch == lost.epoch
 
-        _, token = await authorizer.delete_acls(ROOT, [named("nothing")], None)
+        _, token = await authorizer.updates.delete_acls(ROOT, [named("nothing")], None)
 
         assert token == Token(store.epoch, 2)
         assert token.epoch != lost.epoch

@@ -83,8 +83,8 @@ class Writer:
 
     async def _update(self, topic: str, *, wanted: bool) -> Token:
         if wanted:
-            return (await self._here.create_acls(ROOT, new([acl(topic)]), 3))[1]
-        return (await self._here.delete_acls(ROOT, [named(topic)], 3))[1]
+            return (await self._here.updates.create_acls(ROOT, new([acl(topic)]), 3))[1]
+        return (await self._here.updates.delete_acls(ROOT, [named(topic)], 3))[1]
 
     async def _look_elsewhere(self, topic: str, token: Token) -> None:
         try:

@@ -83,7 +83,7 @@ async def test_closing_lets_the_update_in_flight_be_seen_and_answered() -> None:
     store = FakeStore()
     async with serving(store) as authorizer:
         store.hang("write")
-        task = asyncio.create_task(authorizer.create_acls(ROOT, new([acl("a")]), None))
+        task = asyncio.create_task(authorizer.updates.create_acls(ROOT, new([acl("a")]), None))
         await asyncio.sleep(0.1)
         closing = asyncio.create_task(authorizer.close())
         await asyncio.sleep(0.1)
@@ -100,7 +100,7 @@ async def test_closing_lets_the_update_in_flight_be_seen_and_answered() -> None:
         await closing
         assert store.closed == ["store", "feed"]
         with pytest.raises(StoreUnavailableException):
-            await authorizer.create_acls(ROOT, new([acl("b")]), None)
+            await authorizer.updates.create_acls(ROOT, new([acl("b")]), None)
         with pytest.raises(OffsetNotAvailableException):
             await authorizer.wait_for(str(Token(store.epoch, 5)))
 
@@ -124,7 +124,7 @@ async def test_two_replicas_agree_after_updates_on_both() -> None:
     store = FakeStore()
     async with serving(store) as one, serving(store) as other:
         work = [
-            (one if number % 2 else other).create_acls(ROOT, new([acl(f"t{number % 7}-{number}")]), None)
+            (one if number % 2 else other).updates.create_acls(ROOT, new([acl(f"t{number % 7}-{number}")]), None)
             for number in range(50)
         ]
         await asyncio.gather(*work)
@@ -138,11 +138,11 @@ async def test_a_config_from_the_store_governs_decisions() -> None:
     store.commit([AlterConfigs([("allow.everyone.if.no.acl.found", "true")], "User:root")])
     async with running(replica(store, startup=AuthorizerConfig())) as authorizer:
         with pytest.raises(AuthorizerNotReadyException):
-            authorizer.authorization(ALICE)
+            authorizer.rights.authorization(ALICE)
         await until_ready(authorizer)
         assert may_read(authorizer, "anything")
         assert (
-            authorizer.authorization(Unchecked("User:x", ADDRESS))
+            authorizer.rights.authorization(Unchecked("User:x", ADDRESS))
             .decide(AclOperation.READ, ResourceType.GROUP, "g")
             .allowed
         )

@@ -33,7 +33,7 @@ async def test_at_least_is_never_answered_from_before_it() -> None:
     store.notify_lost = True
     async with serving(store) as one, serving(store) as other:
         for number in range(200):
-            _, token = await one.create_acls(ROOT, new([acl(f"t{number}")]), None)
+            _, token = await one.updates.create_acls(ROOT, new([acl(f"t{number}")]), None)
             began_at = now()
             await other.wait_for(str(token))
             assert may_read(other, f"t{number}")

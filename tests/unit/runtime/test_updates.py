@@ -1,6 +1,7 @@
 """createAcls, deleteAcls and alterConfigs: durable and visible here when the call returns."""
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +46,7 @@ async def test_created_acls_are_durable_and_visible_here_when_the_call_returns()
     store.notify_lost = True
     async with serving(store) as authorizer:
         began_at = now()
-        results, token = await authorizer.create_acls(ROOT, new([acl("a"), acl("a"), acl("b")]), None)
+        results, token = await authorizer.updates.create_acls(ROOT, new([acl("a"), acl("a"), acl("b")]), None)
         assert now() - began_at < 0.1
         assert may_read(authorizer, "a")
         assert [isinstance(each, CreatedAcl) and each.created for each in results] == [True, False, True]
@@ -66,7 +67,7 @@ async def test_deleted_acls_are_gone_when_the_call_returns() -> None:
     store = FakeStore()
     store.commit([create("a", "b")])
     async with serving(store) as authorizer:
-        results, token = await authorizer.delete_acls(ROOT, [named("a"), named("nothing"), named("a")], None)
+        results, token = await authorizer.updates.delete_acls(ROOT, [named("a"), named("nothing"), named("a")], None)
         assert not may_read(authorizer, "a")
         assert [[each.binding for each in some] for some in results if isinstance(some, list)] == [
             [acl("a")],
@@ -83,12 +84,12 @@ async def test_refused_entries_stay_in_their_places_and_are_not_written() -> Non
     store = FakeStore()
     async with serving(store) as authorizer:
         entries: list[AclBinding | ApiException] = [acl("a"), REFUSAL, acl("b", "no colon"), acl("c"), acl("")]
-        results, _ = await authorizer.create_acls(ROOT, new(entries), None)
+        results, _ = await authorizer.updates.create_acls(ROOT, new(entries), None)
         assert [isinstance(each, ApiException) for each in results] == [False, True, True, False, True]
         assert results[1] is REFUSAL
         assert names_of(store) == ["a", "c"]
         bad = AclBindingFilter(operation=AclOperation.UNKNOWN)
-        deleted, _ = await authorizer.delete_acls(ROOT, [REFUSAL, bad, named("a")], None)
+        deleted, _ = await authorizer.updates.delete_acls(ROOT, [REFUSAL, bad, named("a")], None)
         assert [isinstance(each, ApiException) for each in deleted] == [True, True, False]
         assert names_of(store) == ["c"]
 
@@ -98,10 +99,10 @@ async def test_without_a_valid_entry_nothing_is_written() -> None:
     store = FakeStore()
     async with serving(store) as authorizer:
         token = authorizer.image.token
-        assert await authorizer.create_acls(ROOT, new([REFUSAL]), None) == ([REFUSAL], token)
-        assert await authorizer.delete_acls(ROOT, [REFUSAL], None) == ([REFUSAL], token)
-        assert await authorizer.alter_configs(ROOT, [], None) == ([], token)
-        assert await authorizer.create_acls(ROOT, [], None) == ([], token)
+        assert await authorizer.updates.create_acls(ROOT, new([REFUSAL]), None) == ([REFUSAL], token)
+        assert await authorizer.updates.delete_acls(ROOT, [REFUSAL], None) == ([REFUSAL], token)
+        assert await authorizer.updates.alter_configs(ROOT, [], None) == ([], token)
+        assert await authorizer.updates.create_acls(ROOT, [], None) == ([], token)
         assert store.groups == []
 
 
@@ -110,7 +111,7 @@ async def test_too_many_new_acls_are_refused_whole() -> None:
     store = FakeStore()
     async with serving(store) as authorizer:
         with pytest.raises(PolicyViolationException, match="excessively large"):
-            await authorizer.create_acls(ROOT, new([acl(str(number)) for number in range(10_001)]), None)
+            await authorizer.updates.create_acls(ROOT, new([acl(str(number)) for number in range(10_001)]), None)
         assert names_of(store) == []
 
 
@@ -122,7 +123,7 @@ async def test_an_update_waits_no_longer_than_the_caller_and_never_shorter_than_
         for timeout_s, took_s in ((None, 5.0), (1.5, 1.5), (-1.0, 0.0), (1e9, 300.0)):
             began_at = now()
             with pytest.raises(StoreUnavailableException, match="was not written"):
-                await authorizer.create_acls(ROOT, new([acl("a")]), timeout_s)
+                await authorizer.updates.create_acls(ROOT, new([acl("a")]), timeout_s)
             assert now() - began_at == pytest.approx(took_s, abs=0.01)
 
 
@@ -132,7 +133,7 @@ async def test_a_write_that_this_image_does_not_show_in_time_is_told_as_such() -
     async with serving(store) as authorizer:
         store.hang("poll")
         with pytest.raises(RequestTimedOutException, match="is written") as refusal:
-            await authorizer.create_acls(ROOT, new([acl("a")]), 1)
+            await authorizer.updates.create_acls(ROOT, new([acl("a")]), 1)
         assert names_of(store) == ["a"]
         store.release("poll")
         token = refusal.value.message.split("`")[1]
@@ -146,7 +147,7 @@ async def test_a_write_into_another_epoch_than_the_images_returns_when_the_image
     store.commit([create("a")])
     async with serving(store) as authorizer:
         store.hang("write")
-        task = asyncio.create_task(authorizer.create_acls(ROOT, new([acl("b")]), None))
+        task = asyncio.create_task(authorizer.updates.create_acls(ROOT, new([acl("b")]), None))
         await asyncio.sleep(0.1)
         store.restore(1)
         store.release("write")
@@ -165,7 +166,7 @@ async def test_a_store_that_answers_to_something_else_is_a_fault(monkeypatch: py
 
         monkeypatch.setattr(store, "write", confused)
         with pytest.raises(UnknownServerException):
-            await authorizer.create_acls(ROOT, new([acl("a")]), None)
+            await authorizer.updates.create_acls(ROOT, new([acl("a")]), None)
 
 
 @in_virtual_time
@@ -173,7 +174,7 @@ async def test_configs_are_altered_in_the_feed_and_described_with_their_source()
     store = FakeStore()
     async with serving(store) as authorizer:
         changes = [("super.users", "User:root;User:eve"), ("nonsense", "x"), ("max.staleness.ms", "soon")]
-        results, token = await authorizer.alter_configs(ROOT, changes, None)
+        results, token = await authorizer.updates.alter_configs(ROOT, changes, None)
         assert [result is None for result in results] == [True, False, False]
         assert token.offset == 1
         assert may_read(authorizer, "a", "User:eve")
@@ -181,7 +182,7 @@ async def test_configs_are_altered_in_the_feed_and_described_with_their_source()
         assert list(entries) == list(CONFIG_NAMES)
         assert entries["super.users"] == ConfigEntry("super.users", "User:root;User:eve", "STORE")
         assert entries["allow.everyone.if.no.acl.found"].source == "STARTUP"
-        await authorizer.alter_configs(ROOT, [("super.users", None)], None)
+        await authorizer.updates.alter_configs(ROOT, [("super.users", None)], None)
         assert not may_read(authorizer, "a", "User:eve")
         assert authorizer.describe_configs(GRANTED)[0] == ConfigEntry("super.users", "User:root", "STARTUP")
 
@@ -190,8 +191,8 @@ async def test_configs_are_altered_in_the_feed_and_described_with_their_source()
 async def test_configs_reach_another_replica_at_the_same_offset_as_the_acls_around_them() -> None:
     store = FakeStore()
     async with serving(store) as one, serving(store) as other:
-        await one.create_acls(ROOT, new([acl("a")]), None)
-        _, token = await one.alter_configs(ROOT, [("super.users", "User:eve")], None)
+        await one.updates.create_acls(ROOT, new([acl("a")]), None)
+        _, token = await one.updates.alter_configs(ROOT, [("super.users", "User:eve")], None)
         await other.wait_for(str(token))
         assert other.image.config == one.image.config
         assert other.image.token == token
@@ -199,8 +200,15 @@ async def test_configs_reach_another_replica_at_the_same_offset_as_the_acls_arou
 
 @in_virtual_time
 async def test_an_image_that_is_lost_meanwhile_has_no_token_to_give() -> None:
-    with pytest.raises(AuthorizerNotReadyException):
-        await replica(FakeStore())._updates.create_acls([REFUSAL], ROOT, 1)
+    async with serving(FakeStore()) as authorizer:
+
+        class LosesTheImage(list[ApiException]):
+            def __iter__(self) -> Iterator[ApiException]:
+                authorizer._loader._publish(replica(FakeStore()).image)
+                return super().__iter__()
+
+        with pytest.raises(AuthorizerNotReadyException):
+            await authorizer.updates.create_acls(ROOT, LosesTheImage([REFUSAL]), 1)
 
 
 @in_virtual_time
@@ -212,6 +220,6 @@ async def test_one_timeout_covers_the_write_and_the_wait_until_it_is_visible() -
         began_at = now()
         asyncio.get_running_loop().call_later(0.8, store.release, "write")
         with pytest.raises(RequestTimedOutException, match="is written"):
-            await authorizer.create_acls(ROOT, new([acl("a")]), 1)
+            await authorizer.updates.create_acls(ROOT, new([acl("a")]), 1)
         assert now() - began_at == pytest.approx(1, abs=0.01)
         store.release("poll")

@@ -103,6 +103,62 @@ async def test_a_change_is_seen_at_once() -> None:
 
 
 @in_virtual_time
+async def test_a_waiting_reader_is_pushed_to_and_yields_what_is_not_taken() -> None:
+    store = FakeStore()
+    pushed: list[recent.Part] = []
+    takes = True
+
+    def push(part: recent.Part) -> bool:
+        if takes:
+            pushed.append(part)
+            it.seen.take_lines(line.json for line in part.lines)
+        return takes
+
+    async with serving(store) as authorizer, reading(authorizer, replace(SNAPSHOT, push=push)) as it:
+        await until(lambda: it.offset == 0)
+        for number in range(30):
+            takes = number % 3 != 0
+            store.commit([create(f"t{number}", f"u{number}")])
+            await until(lambda: it.offset == store.tables.last_offset)
+        assert len(pushed) == 20
+        takes = True
+        store.commit([create(*(f"{at}-{'x' * 200}" for at in range(400)))])
+        await until(lambda: it.offset == store.tables.last_offset)
+        assert len(pushed) == 20, "a part that is too long for one step was pushed"
+        for name in ("one", "two", "three"):
+            store.commit([create(name)])
+        await until(lambda: it.offset == store.tables.last_offset)
+        assert sum(len(part.lines) for part in pushed[20:]) == 3
+        assert equals(it.seen, store)
+
+
+@in_virtual_time
+async def test_a_waiting_reader_is_pushed_its_bookmarks_and_yields_those_that_are_not_taken() -> None:
+    store = FakeStore()
+    pushed: list[str] = []
+    takes = True
+
+    def push(part: recent.Part) -> bool:
+        if takes:
+            pushed.extend(line.event for line in part.lines)
+            it.seen.take_lines(line.json for line in part.lines)
+        return takes
+
+    request = replace(SNAPSHOT, push=push, bookmark_s=1.0)
+    async with serving(store) as authorizer, reading(authorizer, request) as it:
+        await asyncio.sleep(10.5)
+        assert pushed == ["bookmark"] * 10
+        for number in range(100):
+            takes = number % 20 < 10
+            store.commit([create(f"t{number}")])
+            await asyncio.sleep(0.1)
+        marks = [each for each in it.seen.events if isinstance(each, Bookmark)]
+        assert 18 <= len(marks) <= 22
+        assert 10 < pushed.count("bookmark") < len(marks)
+        assert equals(it.seen, store)
+
+
+@in_virtual_time
 async def test_bookmarks_come_at_the_head_and_in_time_also_to_a_reader_that_is_shown_nothing() -> None:
     store = FakeStore()
     request = replace(SNAPSHOT, acl_filter=AclBindingFilter(principal="User:nobody"), bookmark_s=1.0)

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import pytest
+
 from app.core.image import AuthorizerImage
 from app.core.index.search import search
 from app.core.kafka.bindings import AclBinding
@@ -13,6 +15,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
 from app.core.mutations import CreateAcls, DeleteAcls
+from app.runtime import pace
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions
 from app.runtime.readiness import State
@@ -34,7 +37,7 @@ def acl(name: str, principal: str = "User:alice", *, allow: bool = True) -> AclB
 
 
 def cluster_acl(operation: AclOperation, principal: str = "User:alice") -> AclBinding:
-    return replace(acl("kafka-cluster", principal), resource_type=ResourceType.CLUSTER, operation=operation)
+    return acl("kafka-cluster", principal)._replace(resource_type=ResourceType.CLUSTER, operation=operation)
 
 
 def create(*names: str) -> CreateAcls:
@@ -58,7 +61,7 @@ def names_of(store: FakeStore) -> list[str]:
 
 
 def may_read(authorizer: Authorizer, name: str, principal: str = "User:alice") -> bool:
-    caller = authorizer.authorization(Unchecked(principal, ADDRESS))
+    caller = authorizer.rights.authorization(Unchecked(principal, ADDRESS))
     return caller.decide(AclOperation.READ, ResourceType.TOPIC, name).allowed
 
 
@@ -94,3 +97,14 @@ async def serving(store: FakeStore, options: RuntimeOptions = OPTIONS) -> AsyncI
     async with running(replica(store, options)) as authorizer:
         await until_ready(authorizer)
         yield authorizer
+
+
+def never_rests(authorizer: Authorizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another image at each breath."""
+    breathe = pace.Pace.breathe
+
+    async def restless(self: pace.Pace) -> None:
+        authorizer._loader._publish(replace(authorizer.image))
+        await breathe(self)
+
+    monkeypatch.setattr(pace.Pace, "breathe", restless)

@@ -5,7 +5,7 @@ from typing import cast
 
 from app.store.engine import Connection
 from app.store.rows import SLICE, in_slices
-from app.store.writing.group import Group
+from app.store.writing.acl_store import Group
 from app.store.writing.journal import LockedHead
 
 

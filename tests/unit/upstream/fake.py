@@ -11,18 +11,8 @@ from uuid import UUID
 from app.core.digest import digest_of as digest_over
 from app.core.kafka.bindings import StandardAcl
 from app.core.records import GENESIS_HASH, Record
-from app.formats.feed_events import (
-    Acls,
-    Bookmark,
-    Configs,
-    Snapshot,
-    Synced,
-    acl_fields,
-    digest_of,
-    encode,
-    record_fields,
-    transaction_json,
-)
+from app.formats.feed_events import Acls, Bookmark, Configs, Snapshot, Synced, encode
+from app.formats.feed_values import acl_fields, digest_of, record_fields, transaction_json
 from app.upstream.change_feed import UpstreamChangeFeed
 from app.upstream.connection import Connection, UpstreamOptions
 from tests import chains

@@ -6,12 +6,14 @@ from contextlib import suppress
 
 import pytest
 
+from app.core.backoff import Backoff
 from app.core.continuity import FeedPosition
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.records import FeedPoll, Record
 from app.formats.feed_events import End, encode
 from app.upstream import change_feed
+from app.upstream import time as upstream_time
 from app.upstream.change_feed import UpstreamChangeFeed
 from tests.cases import each_case
 from tests.scripted_server import Answer, ScriptedServer, Step, problem
@@ -225,3 +227,19 @@ async def test_a_service_that_goes_on_comes_before_one_that_does_not() -> None:
             feed.resume(FeedPosition(EPOCH, 1, Told().hash))
             poll = await polled(feed, 1, lambda poll: len(poll.records) == 1)
             assert list(poll.records) == told.records[1:]
+
+
+async def test_an_upstream_whose_answers_are_slow_is_not_asked_for_the_time_at_each_bookmark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upstream_time, "_SLOW_S", -1.0)
+    monkeypatch.setattr(change_feed, "_PATIENCE_S", 30.0)
+    told = Told()
+    lines = [*told.snapshot(), *[told.bookmark()] * 5, told.transaction(2), told.bookmark()]
+    with ScriptedServer() as server:
+        server.script = [open_stream(server, lines), stream([told.bookmark()])]
+        async with following(server.url) as feed:
+            feed._time._backoff = Backoff(60.0, 60.0)
+            await loaded(feed)
+            await polled(feed, 1, lambda poll: len(poll.records) == 1)
+    assert len(server.seen) == 2, "the stream, and one question"

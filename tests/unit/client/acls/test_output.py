@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from app.client.acls.meaning import Entry, Pattern
 from app.client.acls.text import WRITERS, current_acls, on_one_line
-from app.client.http.replies import acl_body
 from app.client.words import harmless
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.acl_bodies import acl_body
 from app.formats.csv_cells import unmarked
 from tests.cases import each_case
 from tests.strategies import LAW

@@ -8,7 +8,7 @@ import pytest
 
 from app.client.http import service as service_module
 from app.client.http.access import Access
-from app.client.http.replies import ServiceError, acl_body, binding_body
+from app.client.http.replies import ServiceError
 from app.client.http.service import Service
 from app.client.plan import apply
 from app.client.plan.apply import Done, carry_out
@@ -16,6 +16,7 @@ from app.client.plan.planning import Plan, Prune, make_plan
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
+from app.formats.acl_bodies import acl_body, binding_body
 from tests.scripted_server import Answer, ScriptedServer, hang_up, problem, reply
 from tests.updates import termless, wanted
 

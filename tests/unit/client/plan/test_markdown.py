@@ -3,7 +3,6 @@
 import html
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +23,7 @@ READER = MarkdownIt("commonmark", {"html": True}).enable("table")
 GOOD = AclBinding(
     ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW
 )
-OLD = replace(GOOD, principal="User:bob", operation=AclOperation.WRITE)
+OLD = GOOD._replace(principal="User:bob", operation=AclOperation.WRITE)
 
 
 def page(
@@ -96,7 +95,7 @@ HOSTILE = [
 
 @each_case("name", HOSTILE)
 def test_no_name_breaks_a_table_or_becomes_anything_but_text(name: str) -> None:
-    acl = replace(GOOD, resource_name=name, principal=f"User:{name}", resource_type=ResourceType.GROUP)
+    acl = GOOD._replace(resource_name=name, principal=f"User:{name}", resource_type=ResourceType.GROUP)
     text = page([acl], [OLD])
     shown = READER.render(text)
     assert {len(row) for row in rows(text)} == {4, 5}
@@ -119,12 +118,12 @@ def test_a_cell_shows_its_text_and_nothing_else(text: str) -> None:
 
 
 def test_long_lists_and_long_names_are_cut_with_their_number() -> None:
-    many = [replace(GOOD, resource_name=f"t{number:04}") for number in range(MAX_LINES + 50)]
+    many = [GOOD._replace(resource_name=f"t{number:04}") for number in range(MAX_LINES + 50)]
     text = page(many)
     assert "... and 50 more; `--output json` tells all" in text
     assert len([row for row in rows(text) if row[0] == "ALLOW"]) == MAX_LINES
 
-    long = [replace(GOOD, resource_name=f"{number:04}{'|' * 30_000}") for number in range(150)]
+    long = [GOOD._replace(resource_name=f"{number:04}{'|' * 30_000}") for number in range(150)]
     text = page(long, [OLD])
     assert len(text) < MAX_CHARACTERS + 2_000
     assert "... (30004 characters)" not in text

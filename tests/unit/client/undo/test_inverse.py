@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.client.http.replies import ServiceError, acl_body, terms_body
+from app.client.http.replies import ServiceError
 from app.client.undo.inverse import Inverse, Json, Subject, inverse_of, subject_of, terms_before
 from app.core.kafka.bindings import NO_TERMS, AclBinding, AclTerms, NewAcl
+from app.formats.acl_bodies import acl_body, terms_body
 from tests.updates import topic
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)

@@ -6,12 +6,13 @@ from uuid import UUID
 import pytest
 
 from app.client.http.access import Access
-from app.client.http.replies import ServiceError, acl_body
+from app.client.http.replies import ServiceError
 from app.client.http.service import Service
 from app.client.undo import command
 from app.client.undo.transactions import changed_since, changes_of
 from app.core.kafka.bindings import NO_TERMS, AclBinding, NewAcl
 from app.core.token import Token
+from app.formats.acl_bodies import acl_body
 from tests.client_runs import run
 from tests.scripted_server import Answer, ScriptedServer, problem, reply
 from tests.updates import topic

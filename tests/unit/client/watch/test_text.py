@@ -58,6 +58,7 @@ def test_a_change_is_a_line() -> None:
             record(acl=ACL),
             record(acl=ending, comment="TICKET-17"),
             record("RemoveAccessControlEntryRecord", acl=ending, actor="User:a b"),
+            record(acl=ACL),
             record("ConfigRecord", name="super.users", value="User:admin"),
             record("ConfigRecord", name="super.users", value=None),
             record("WeatherRecord"),
@@ -66,8 +67,9 @@ def test_a_change_is_a_line() -> None:
     at, terms = "2026-11-23T06:00:00Z", 'until 2026-12-01T18:00:00Z, owner "orders team"'
     assert text.splitlines() == [
         f"{at} User:admin + ALLOW User:alice READ on TOPIC orders",
-        f'{at} User:admin + ALLOW User:alice READ on TOPIC orders {terms} "TICKET-17"',
+        f'{at} User:admin ~ ALLOW User:alice READ on TOPIC orders {terms}, before: for ever, owner nobody "TICKET-17"',
         f'{at} "User:a b" - ALLOW User:alice READ on TOPIC orders {terms}',
+        f"{at} User:admin + ALLOW User:alice READ on TOPIC orders",
         f'{at} User:admin = super.users: "User:admin"',
         f"{at} User:admin = super.users: back to its start-up value",
         f"{at} User:admin ? a WeatherRecord, which this klamm does not know",

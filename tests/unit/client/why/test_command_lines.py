@@ -7,9 +7,9 @@ import subprocess
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.client.acl_texts import command_for
 from app.client.acls.meaning import acls_to_add, acls_to_remove, check_options
 from app.client.acls.options import parse_options
-from app.client.why import command_for
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.operations import supported_operations

@@ -8,9 +8,10 @@ from uuid import UUID
 import pytest
 
 from app.client import why
+from app.client.explanations import Asked, explained
 from app.client.http.access import access_flags
 from app.client.http.replies import ServiceError
-from app.client.why import Asked, _access_options, explained, print_explanation
+from app.client.why import _access_options, print_explanation
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.formats.command_errors import UsageError
 from tests.cases import each_case

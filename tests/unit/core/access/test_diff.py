@@ -9,7 +9,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.operations import supported_operations
 from tests.access_grids import assert_exact, random_change
 
-SEEDS = 10
+SEEDS = 3
 MANY_SEEDS = 600
 CLOSED = AuthorizerConfig()
 OPEN = AuthorizerConfig(allow_everyone_if_no_acl_found=True)
@@ -44,9 +44,8 @@ def row(change: AccessChange) -> str:
     return " ".join(parts) + "".join(f" !{pattern_type.name} {name}" for pattern_type, name in change.names.besides)
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 10))
-def test_a_flip_is_never_missing_and_never_invented(first: int) -> None:
-    for seed in range(first, first + 10):
+def test_a_flip_is_never_missing_and_never_invented() -> None:
+    for seed in range(SEEDS):
         change = random_change(seed)
         assert assert_exact(change, access_diff(change.before, change.after, change.config)) > 1_000
 
@@ -56,7 +55,7 @@ def test_a_flip_is_never_missing_and_never_invented(first: int) -> None:
 def test_a_flip_is_never_missing_and_never_invented_thoroughly(first: int) -> None:
     for seed in range(first, first + 20):
         change = random_change(seed)
-        assert_exact(change, access_diff(change.before, change.after, change.config))
+        assert assert_exact(change, access_diff(change.before, change.after, change.config)) > 1_000
 
 
 def test_nothing_changed_means_nobody_gains_or_loses() -> None:

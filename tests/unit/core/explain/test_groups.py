@@ -1,13 +1,11 @@
 """explain of a caller with groups: what decides, what nearly matched, and nothing of groups that it is not in."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from uuid import UUID
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.authorize import Verdict
 from app.core.explain.misses import Question
 from app.core.explain.why import Explaining, Explanation, near_misses_of
 from app.core.grouped import GroupedAuthorization
@@ -16,8 +14,9 @@ from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
+from app.core.verdicts import Verdict
 from tests.images import image_of
-from tests.strategies import ADDRESSES, ASKED_NAMES, LAW, PRINCIPALS, bindings, configs
+from tests.strategies import ADDRESSES, ASKED_NAMES, LAW, PRINCIPALS, bindings, configs, examples
 from tests.updates import topic
 
 GROUPS = Groups(("a", "b"))
@@ -48,7 +47,7 @@ def explained(*acls: AclBinding) -> Explanation:
 
 
 def test_the_acl_of_a_group_is_named_as_what_decided() -> None:
-    allow, deny = topic("orders", "Group:a"), replace(topic("orders", "Group:b"), permission_type=DENY)
+    allow, deny = topic("orders", "Group:a"), topic("orders", "Group:b")._replace(permission_type=DENY)
     found = explained(allow)
     assert found.verdict is Verdict.ALLOWED_BY_ACL
     assert found.acl is not None
@@ -68,7 +67,7 @@ def test_acls_of_its_groups_do_not_miss_in_the_principal() -> None:
 
 _principals = st.sampled_from((*PRINCIPALS, *(f"Group:{each}" for each in "aabbcd")))
 _acls = st.lists(
-    st.builds(lambda binding, principal: replace(binding, principal=principal), bindings, _principals), max_size=20
+    st.builds(lambda binding, principal: binding._replace(principal=principal), bindings, _principals), max_size=20
 )
 _questions = st.builds(
     lambda principal, address, operation, name: Question(
@@ -81,7 +80,7 @@ _questions = st.builds(
 )
 
 
-@settings(LAW, max_examples=60)
+@settings(LAW, max_examples=examples(60))
 @given(_questions, _acls, configs, st.booleans())
 def test_the_explanation_agrees_with_the_decision(
     asked: Question,
@@ -99,7 +98,7 @@ def test_the_explanation_agrees_with_the_decision(
         assert mended.verdict is Verdict.ALLOWED_BY_ACL
 
 
-@settings(LAW, max_examples=100)
+@LAW
 @given(_questions, _acls, _acls, _acls, st.sampled_from((CLOSED, OPEN)))
 def test_who_sees_no_acls_of_others_hears_nothing_of_groups_that_it_is_not_in(
     asked: Question, seen: list[AclBinding], one: list[AclBinding], other: list[AclBinding], config: AuthorizerConfig

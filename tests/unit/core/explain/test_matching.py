@@ -30,11 +30,11 @@ A_STEP = 300
 
 def spelled(acl: AclBinding, count: int = MANY) -> list[AclBinding]:
     """The ACL for 10.0.0.0/8, written in so many ways."""
-    return [replace(acl, host=f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}/8") for n in range(count)]
+    return [acl._replace(host=f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}/8") for n in range(count)]
 
 
 def deny(acls: Sequence[AclBinding]) -> list[AclBinding]:
-    return [replace(each, permission_type=DENY) for each in acls]
+    return [each._replace(permission_type=DENY) for each in acls]
 
 
 def chain(length: int, principal: str = "User:alice") -> list[AclBinding]:
@@ -48,9 +48,9 @@ def chain(length: int, principal: str = "User:alice") -> list[AclBinding]:
         (deny(spelled(ORDERS)), ALICE, MANY),
         ([*spelled(ORDERS), *deny(spelled(ORDERS))], ALICE, 2 * MANY),
         (spelled(topic("*", "User:*")), ALICE, MANY),
-        (spelled(replace(ORDERS, operation=AclOperation.WRITE)), ALICE, 0),
+        (spelled(ORDERS._replace(operation=AclOperation.WRITE)), ALICE, 0),
         (
-            [replace(ORDERS, host=f"2001:db8::{n:x}/32") for n in range(MANY)],
+            [ORDERS._replace(host=f"2001:db8::{n:x}/32") for n in range(MANY)],
             replace(ALICE, address=parse_address("2001:db8::1")),
             MANY,
         ),
@@ -117,8 +117,8 @@ def test_those_that_are_listed_are_the_first_in_order_of_all_that_there_are() ->
         None,
         topic("orders", "User:carol"),
         topic("orders", "User:*"),
-        replace(ORDERS, operation=AclOperation.WRITE),
-        replace(ORDERS, host="10.9.9.9", permission_type=DENY),
+        ORDERS._replace(operation=AclOperation.WRITE),
+        ORDERS._replace(host="10.9.9.9", permission_type=DENY),
         topic("ord", "User:carol", PREFIXED),
         topic("*", "User:carol"),
         topic("payments", "User:carol"),
@@ -138,7 +138,7 @@ def test_the_default_steps_in_where_the_denies_are_all_there_is(crowd: int, othe
 def listed_of(count: int, length: int, permission_type: AclPermissionType) -> Explanation:
     name = "x" * length
     acls = [
-        replace(topic(name[: length - n], pattern_type=PREFIXED), permission_type=permission_type) for n in range(count)
+        topic(name[: length - n], pattern_type=PREFIXED)._replace(permission_type=permission_type) for n in range(count)
     ]
     return explained(image_of(numbered([*acls, topic("*")])), replace(ALICE, resource_name=name))
 

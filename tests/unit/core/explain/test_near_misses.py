@@ -128,10 +128,10 @@ ORDERS = topic("orders")
     ("acl", "missed", "condition"),
     [
         (topic("orders", "User:carol"), ("principal",), "the principal were `User:carol`"),
-        (replace(ORDERS, host="10.0.0.2"), ("host",), "the client's address were `10.0.0.2`"),
-        (replace(ORDERS, host="10.9.0.0/16"), ("host",), "the client's address were in `10.9.0.0/16`"),
-        (replace(ORDERS, host="10.0.0/8"), ("host",), "its host `10.0.0/8` were a range of addresses, which it is not"),
-        (replace(ORDERS, operation=WRITE), ("operation",), "the operation were WRITE"),
+        (ORDERS._replace(host="10.0.0.2"), ("host",), "the client's address were `10.0.0.2`"),
+        (ORDERS._replace(host="10.9.0.0/16"), ("host",), "the client's address were in `10.9.0.0/16`"),
+        (ORDERS._replace(host="10.0.0/8"), ("host",), "its host `10.0.0/8` were a range of addresses, which it is not"),
+        (ORDERS._replace(operation=WRITE), ("operation",), "the operation were WRITE"),
         (topic("payments"), ("resource",), "the resource were `payments`"),
         (topic("order"), ("resource",), "its pattern type were PREFIXED"),
         (
@@ -145,14 +145,14 @@ ORDERS = topic("orders")
             ("resource",),
             "its pattern type were LITERAL, for PREFIXED `*` covers only names that begin with `*`",
         ),
-        (replace(ORDERS, resource_type=GROUP), ("resource",), "the resource were a GROUP, not a TOPIC"),
+        (ORDERS._replace(resource_type=GROUP), ("resource",), "the resource were a GROUP, not a TOPIC"),
         (
-            replace(ORDERS, host="10.0.0.2", operation=WRITE),
+            ORDERS._replace(host="10.0.0.2", operation=WRITE),
             ("host", "operation"),
             "the client's address were `10.0.0.2` and the operation were WRITE",
         ),
         (
-            replace(topic("orders", "User:carol"), operation=WRITE),
+            topic("orders", "User:carol")._replace(operation=WRITE),
             ("principal", "operation"),
             "the principal were `User:carol` and the operation were WRITE",
         ),
@@ -163,11 +163,11 @@ def test_what_would_have_to_be_so_is_said(acl: AclBinding, missed: tuple[str, ..
 
 
 def test_an_address_in_another_spelling_is_told_the_one_that_counts() -> None:
-    acl = replace(ORDERS, host="2001:db8::1")
+    acl = ORDERS._replace(host="2001:db8::1")
     ((_, missed, detail),) = near_among(acl, asked=question(address="2001:db8::1"))
     assert missed == ("host",)
     assert detail == "would match if its host were spelled `2001:db8:0:0:0:0:0:1`"
-    write = replace(ORDERS, operation=WRITE)
+    write = ORDERS._replace(operation=WRITE)
     assert [each[0] for each in near_among(write, acl, asked=question(address="2001:db8::1"))] == [acl, write]
 
 
@@ -175,9 +175,9 @@ def test_an_address_in_another_spelling_is_told_the_one_that_counts() -> None:
     "acl",
     [
         topic("payments", "User:carol"),
-        replace(topic("payments"), host="10.0.0.2", operation=WRITE),
-        replace(topic("payments"), resource_type=GROUP),
-        replace(ORDERS, permission_type=DENY, operation=WRITE),
+        topic("payments")._replace(host="10.0.0.2", operation=WRITE),
+        topic("payments")._replace(resource_type=GROUP),
+        ORDERS._replace(permission_type=DENY, operation=WRITE),
     ],
     ids=["a stranger's elsewhere", "three dimensions", "another type and name", "the other permission"],
 )
@@ -190,13 +190,13 @@ def test_the_nearest_come_first() -> None:
         topic("Orders"),
         topic("ord*"),
         topic("order"),
-        replace(ORDERS, operation=WRITE),
-        replace(ORDERS, host="10.0.0.2"),
+        ORDERS._replace(operation=WRITE),
+        ORDERS._replace(host="10.0.0.2"),
         topic("orders", "User:alicia"),
         topic("orders", "Robot:x"),
-        replace(ORDERS, host="10.0.0.2", operation=WRITE),
+        ORDERS._replace(host="10.0.0.2", operation=WRITE),
     ]
-    farther = [replace(ORDERS, resource_type=GROUP), topic("zebra")]
+    farther = [ORDERS._replace(resource_type=GROUP), topic("zebra")]
     assert [acl for acl, _, _ in near_among(*farther, *reversed(order))] == order
     assert [acl for acl, _, _ in near_among(*reversed(farther))] == farther
 
@@ -210,7 +210,7 @@ def test_one_kind_does_not_hide_the_others() -> None:
 
 def test_no_more_are_shown_than_can_be_read() -> None:
     acls = [
-        replace(acl, **change)
+        acl._replace(**change)
         for n in range(9)
         for acl in (topic("orders", f"User:{n}"), topic(f"orders{n}"), ORDERS)
         for change in (
@@ -243,8 +243,8 @@ def crowded() -> Iterator[tuple[str, list[AclBinding], AclBinding, Question]]:
     people = [topic("orders", f"User:p{n:05d}") for n in range(3_000)]
     yield "people", people, topic("orders", "User:Alice"), question()
     yield "a neighbour among people", people, topic("orders", "User:alicia"), question()
-    hosts = [replace(ORDERS, host=f"10.1.{n // 250}.{n % 250}") for n in range(3_000)]
-    yield "hosts", hosts, replace(ORDERS, operation=WRITE), question()
+    hosts = [ORDERS._replace(host=f"10.1.{n // 250}.{n % 250}") for n in range(3_000)]
+    yield "hosts", hosts, ORDERS._replace(operation=WRITE), question()
     anybody = [topic(f"t{n:05d}", "User:*") for n in range(3_000)]
     yield "everybody's names", anybody, topic("orders2", "User:*"), question()
 
@@ -288,7 +288,7 @@ def test_an_index_that_changes_between_the_steps_is_searched_to_the_end() -> Non
         for acl in gone[:40]:
             index.remove(acl.binding)
         for n, acl in enumerate(gone[:20]):
-            index.add(replace(acl, binding=replace(acl.binding, resource_name=f"new{n}{acl.id}")).row)
+            index.add(replace(acl, binding=acl.binding._replace(resource_name=f"new{n}{acl.id}")).row)
         del gone[:40]
     for each in still_there(index, search.found()):
         assert index.get(each.acl.id.bytes) == each.acl
@@ -296,13 +296,13 @@ def test_an_index_that_changes_between_the_steps_is_searched_to_the_end() -> Non
 
 def around(name: str) -> list[AclBinding]:
     """Near misses of every kind around this topic, more than are looked at one and all."""
-    rare = replace(topic(name), operation=WRITE, host="10.0.0.0/8")
+    rare = topic(name)._replace(operation=WRITE, host="10.0.0.0/8")
     return [
         *(topic(name, f"User:p{n:04}") for n in range(300)),
         *(topic(f"{name}-{n:04}") for n in range(300)),
-        *(replace(topic(name), host=f"10.1.{n % 250}.{n // 250}") for n in range(400)),
-        *(replace(topic(name), host=f"10.2.0.{n}", operation=WRITE) for n in range(200)),
-        *(replace(topic("*", "User:*"), host=f"10.{n % 200}.9.0/{24 + n % 3}") for n in range(300)),
+        *(topic(name)._replace(host=f"10.1.{n % 250}.{n // 250}") for n in range(400)),
+        *(topic(name)._replace(host=f"10.2.0.{n}", operation=WRITE) for n in range(200)),
+        *(topic("*", "User:*")._replace(host=f"10.{n % 200}.9.0/{24 + n % 3}") for n in range(300)),
         rare,
     ]
 
@@ -311,7 +311,7 @@ def rebuilt(acls: Sequence[StandardAcl], seed: int) -> AclIndex:
     """The same ACLs, come in another order, with others among them that have gone again."""
     drawn = Random(seed)
     churn = [
-        StandardAcl(UUID(int=1 << 100 | n), replace(acl.binding, operation=AclOperation.ALTER))
+        StandardAcl(UUID(int=1 << 100 | n), acl.binding._replace(operation=AclOperation.ALTER))
         for n, acl in enumerate(acls)
     ]
     shuffled = drawn.sample([*acls, *churn], 2 * len(acls))
@@ -339,9 +339,9 @@ def test_two_replicas_and_two_calls_find_the_same(kept: float, others: bool) -> 
 
 
 def test_of_very_many_hosts_those_around_the_callers_address_are_found() -> None:
-    crowd = [replace(ORDERS, host=f"10.{n // 62_500}.{n // 250 % 250}.{n % 250}") for n in range(1_000, 6_000)]
-    ranges = [replace(ORDERS, host=host, operation=WRITE) for host in ("10.0.0.0/8", "10.0.0.1")]
-    next_to_it = replace(ORDERS, host="10.0.0.3")
+    crowd = [ORDERS._replace(host=f"10.{n // 62_500}.{n // 250 % 250}.{n % 250}") for n in range(1_000, 6_000)]
+    ranges = [ORDERS._replace(host=host, operation=WRITE) for host in ("10.0.0.0/8", "10.0.0.1")]
+    next_to_it = ORDERS._replace(host="10.0.0.3")
     found = [acl for acl, _, _ in near_among(*crowd, *ranges, next_to_it)]
     assert set(found) == {next_to_it, *ranges}
 

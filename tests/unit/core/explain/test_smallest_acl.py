@@ -1,6 +1,5 @@
 """The smallest ACL: it allows what was asked, createAcls takes it, and no other that does so allows less."""
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -83,7 +82,7 @@ def test_what_has_to_be_wider_says_why(asked: Question, expected: dict[str, obje
         asked.operation,
         AclPermissionType.ALLOW,
     )
-    assert found.binding == replace(exact, **expected)  # type: ignore[arg-type]  # fields by name
+    assert found.binding == exact._replace(**expected)  # type: ignore[arg-type]  # fields by name
     assert found.note is not None
     assert note in found.note
     assert found.note.endswith("think before you create it")
@@ -128,8 +127,7 @@ def test_whatever_else_allows_it_allows_all_that_the_smallest_does(
     other: AclBinding, asked: Question, host: str | None
 ) -> None:
     """The other ACL is bent towards the question, so that it often allows it."""
-    other = replace(
-        other,
+    other = other._replace(
         permission_type=AclPermissionType.ALLOW,
         resource_type=asked.resource_type,
         host=asked.address.text if host is None else host,

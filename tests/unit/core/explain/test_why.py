@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.authorize import Authorization, Verdict
+from app.core.authorize import Authorization
 from app.core.explain.matching import MAX_LISTED
 from app.core.explain.misses import Question
 from app.core.explain.why import Explanation, near_misses_of
@@ -17,6 +17,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
+from app.core.verdicts import Verdict
 from tests.advice import broken_promises, explain
 from tests.advice import explained as explained_in
 from tests.images import image_of, numbered
@@ -34,7 +35,7 @@ ORDERS = topic("orders")
 
 
 def deny(binding: AclBinding) -> AclBinding:
-    return replace(binding, permission_type=DENY)
+    return binding._replace(permission_type=DENY)
 
 
 def explained(
@@ -73,7 +74,7 @@ def test_what_an_acl_allows_names_it_and_every_other_that_does() -> None:
 
 
 def test_acls_of_another_operation_do_not_match_and_are_near_misses() -> None:
-    write = replace(ORDERS, operation=WRITE)
+    write = ORDERS._replace(operation=WRITE)
     found = explained([write])
     assert (found.verdict, found.matching_acls) == (Verdict.DEFAULT_DENY, ())
     assert [(each.acl.binding, each.missed) for each in found.near_misses] == [(write, ("operation",))]
@@ -101,7 +102,7 @@ def test_what_a_deny_forbids_an_allow_alone_does_not_mend() -> None:
 
 
 def test_where_an_allow_stands_behind_the_deny_nothing_is_needed_besides() -> None:
-    acls = [ORDERS, deny(ORDERS), replace(ORDERS, operation=WRITE)]
+    acls = [ORDERS, deny(ORDERS), ORDERS._replace(operation=WRITE)]
     found = explained(acls)
     assert (matching(found), found.matching_acl_count) == ([deny(ORDERS), ORDERS], 2)
     assert (found.denying_acl_count, found.acl_needed_besides, found.near_misses) == (1, None, ())
@@ -123,7 +124,7 @@ def test_where_the_denies_are_all_that_is_there_the_default_steps_in() -> None:
 def test_where_nothing_can_allow_it_that_is_said_besides_the_denies() -> None:
     """An older store may hold what createAcls refuses."""
     elsewhere = replace(ALICE, resource_type=ResourceType.CLUSTER, resource_name="other", operation=AclOperation.ALTER)
-    older = replace(topic("other"), resource_type=ResourceType.CLUSTER, operation=AclOperation.ALTER)
+    older = topic("other")._replace(resource_type=ResourceType.CLUSTER, operation=AclOperation.ALTER)
     found = explained([deny(older)], elsewhere)
     assert (found.denying_acl_count, found.smallest_acl, found.acl_needed_besides) == (1, None, None)
     assert found.note == (
@@ -134,7 +135,7 @@ def test_where_nothing_can_allow_it_that_is_said_besides_the_denies() -> None:
 
 def test_the_default_steps_in_only_if_nothing_else_is_left_of_a_crowded_resource() -> None:
     crowd = [deny(topic("orders", "User:*"))] + [
-        deny(replace(topic("orders"), host=f"10.0.{n}.0/{24 - n % 2}")) for n in range(80)
+        deny(topic("orders")._replace(host=f"10.0.{n}.0/{24 - n % 2}")) for n in range(80)
     ]
     only = [each for each in crowd if each.host in ("*", "10.0.0.0/24")]
     assert explained(only, config=EVERYONE).acl_needed_besides is None
@@ -177,12 +178,12 @@ def test_without_an_authorizer_no_acl_is_shown() -> None:
 
 def test_what_is_allowed_shows_the_denies_that_nearly_matched() -> None:
     near = deny(topic("orders-", pattern_type=PREFIXED))
-    found = explained([ORDERS, near, replace(ORDERS, operation=WRITE)])
+    found = explained([ORDERS, near, ORDERS._replace(operation=WRITE)])
     assert [each.acl.binding for each in found.near_misses] == [near]
 
 
 def test_a_verdict_that_has_turned_meanwhile_shows_no_near_misses_of_the_old_one() -> None:
-    image = image_of(numbered([replace(ORDERS, operation=WRITE)]))
+    image = image_of(numbered([ORDERS._replace(operation=WRITE)]))
     authorization = Authorization(image, ALICE.principal, ALICE.address)
     search = near_misses_of(image, authorization, ALICE, of_others=True)
     assert search is not None
@@ -194,7 +195,7 @@ def test_a_verdict_that_has_turned_meanwhile_shows_no_near_misses_of_the_old_one
 
 
 def test_a_near_miss_that_has_gone_meanwhile_is_not_shown() -> None:
-    stored = numbered([replace(ORDERS, operation=WRITE), topic("orders", "User:carol")])
+    stored = numbered([ORDERS._replace(operation=WRITE), topic("orders", "User:carol")])
     image = image_of(stored)
     authorization = Authorization(image, ALICE.principal, ALICE.address)
     near = explained_in(image, ALICE).near_misses

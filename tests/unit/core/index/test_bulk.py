@@ -1,7 +1,6 @@
 """Rows added together make the index that the same rows make one by one."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import example, given, settings
@@ -19,7 +18,7 @@ from tests.strategies import LAW, binding_lists
 from tests.updates import topic
 
 CROWD = [topic("a", f"User:{n:03d}") for n in range(HOT + 3)]
-HOSTS = [replace(topic("b"), host=host) for host in ("*", "10.0.0.1", "10.0.0.0/8", "10.0.0.0/24", "::1", "no/range")]
+HOSTS = [topic("b")._replace(host=host) for host in ("*", "10.0.0.1", "10.0.0.0/8", "10.0.0.0/24", "::1", "no/range")]
 PREFIXES = [topic("a" * length, pattern_type=PatternType.PREFIXED) for length in range(1, 5)]
 
 

@@ -1,7 +1,6 @@
 """Prefixes of many lengths: what they amount to equals a plain scan, whatever came and went, at once or in steps."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 import app.core.index.prefixes
 import tests.dumps
-from app.core.authorize import Authorization, Decision, Rule
+from app.core.authorize import Authorization
 from app.core.image import AuthorizerImage
 from app.core.index.table import SortKey, sort_key
 from app.core.kafka.bindings import AclBinding
@@ -20,12 +19,13 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
+from app.core.verdicts import Decision, Rule
 from tests.chains import transaction
 from tests.dumps import dump
 from tests.images import image_of, numbered
 from tests.reference import Reference
 from tests.staged import Held, in_steps, overlays_in, whole
-from tests.strategies import ADDRESSES, HOSTS, LAW, THOROUGH
+from tests.strategies import ADDRESSES, HOSTS, LAW, THOROUGH, examples
 from tests.updates import topic
 
 TOPIC = ResourceType.TOPIC
@@ -163,7 +163,7 @@ def assert_changes_are_seen_at_once(base: Sequence[AclBinding], toggled: Sequenc
 
 
 @given(stores, st.lists(prefixes, max_size=8), rooms)
-@settings(LAW, max_examples=15)
+@settings(LAW, max_examples=examples(15))
 def test_a_change_is_seen_in_the_next_answer(base: list[AclBinding], toggled: list[AclBinding], room: int) -> None:
     assert_changes_are_seen_at_once(base, [*toggled, *base[:4], *toggled[::2]], room)
 
@@ -222,8 +222,8 @@ def test_another_acl_on_a_prefix_that_stays_is_seen_at_once(
     monkeypatch: pytest.MonkeyPatch, depth: int, host: str, *, staged: bool
 ) -> None:
     monkeypatch.setattr(app.core.index.prefixes, "ROOM", 0)
-    chain = [replace(topic("a" * each, pattern_type=PatternType.PREFIXED), host="10.0.0.1") for each in range(1, 13)]
-    denial = replace(chain[depth - 1], permission_type=AclPermissionType.DENY, host=host)
+    chain = [topic("a" * each, pattern_type=PatternType.PREFIXED)._replace(host="10.0.0.1") for each in range(1, 13)]
+    denial = chain[depth - 1]._replace(permission_type=AclPermissionType.DENY, host=host)
     held = Held(chain)
     image = image_of(held.acls)
     for allowed in (True, False, True, False):

@@ -17,7 +17,7 @@ from tests.updates import topic
 MANY_NAMES = [topic(f"t{n:05d}", f"User:{n % 7}") for n in range(3_000)]
 ONE_NAME = [topic("orders", f"User:{n:05d}") for n in range(3_000)]
 BOTH_PATTERNS = [
-    replace(acl, pattern_type=each) for acl in ONE_NAME for each in (PatternType.LITERAL, PatternType.PREFIXED)
+    acl._replace(pattern_type=each) for acl in ONE_NAME for each in (PatternType.LITERAL, PatternType.PREFIXED)
 ]
 ONE_PRINCIPAL = [topic(f"t{n:05d}") for n in range(4_500)]
 
@@ -85,7 +85,7 @@ def test_what_stays_is_listed_once_while_others_come_and_go(acls: list[AclBindin
             index.remove(acl.binding)
         # Rows that were freed are used again at once, for ACLs that sort anywhere.
         for n, acl in enumerate(waiting[:50]):
-            index.add(replace(acl, binding=replace(acl.binding, principal=f"User:new{n}{acl.id}")).row)
+            index.add(replace(acl, binding=acl.binding._replace(principal=f"User:new{n}{acl.id}")).row)
         del waiting[:100]
     staying = stored[1::2]
     stays = set(staying)
@@ -106,7 +106,7 @@ def test_a_pattern_that_empties_while_it_is_listed_ends_quietly() -> None:
 
 def test_a_prefix_that_covers_the_name_is_found_among_many_types_and_lengths() -> None:
     acls = [topic("o" * n, pattern_type=PatternType.PREFIXED) for n in range(1, 40)]
-    acls += [replace(acl, resource_type=ResourceType.GROUP) for acl in acls]
+    acls += [acl._replace(resource_type=ResourceType.GROUP) for acl in acls]
     index = index_of(numbered(acls))
     wanted = AclBindingFilter(ResourceType.TOPIC, "ooo", PatternType.MATCH)
     assert [acl.binding.resource_name for acl in flat(index, wanted)] == ["o", "oo", "ooo"]

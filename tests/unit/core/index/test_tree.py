@@ -1,6 +1,5 @@
 """The index beyond what tests/unit/core/test_laws.py draws: large patterns, sharing, what is found and what is not."""
 
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -16,7 +15,7 @@ from tests.updates import topic
 
 def crowd(principals: int, name: str = "orders") -> list[AclBinding]:
     return [
-        replace(topic(name, f"User:{n:04d}"), operation=operation, permission_type=permission)
+        topic(name, f"User:{n:04d}")._replace(operation=operation, permission_type=permission)
         for n in range(principals)
         for operation, permission in (
             (AclOperation.READ, AclPermissionType.ALLOW),
@@ -46,8 +45,8 @@ def test_removing_what_is_not_there_is_an_error_and_changes_nothing(where: str) 
         "empty index": [],
         "other name": [topic("order")],
         "other principal": [topic("orders", "User:bob")],
-        "other host": [replace(asked, host="10.0.0.1")],
-        "other operation": [replace(asked, operation=AclOperation.ALL)],
+        "other host": [asked._replace(host="10.0.0.1")],
+        "other operation": [asked._replace(operation=AclOperation.ALL)],
     }[where]
     index = index_of(numbered(there))
     before = dump(index)
@@ -72,8 +71,8 @@ def test_an_acl_is_found_by_its_id() -> None:
         (topic("*"), ["orders", "ord", "o", "", "*"]),
         (topic("o", pattern_type=PatternType.PREFIXED), ["orders", "ord", "o"]),
         (topic("*", pattern_type=PatternType.PREFIXED), ["*"]),
-        (replace(topic("orders"), resource_type=ResourceType.GROUP), []),
-        (replace(topic("orders"), permission_type=AclPermissionType.DENY, host="10.0.0/8"), ["orders"]),
+        (topic("orders")._replace(resource_type=ResourceType.GROUP), []),
+        (topic("orders")._replace(permission_type=AclPermissionType.DENY, host="10.0.0/8"), ["orders"]),
     ],
 )
 def test_a_name_is_covered_by_any_acl_on_it_whoever_it_speaks_of(acl: AclBinding, covered: list[str]) -> None:

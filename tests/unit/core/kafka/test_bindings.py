@@ -1,4 +1,4 @@
-from dataclasses import fields, replace
+import operator
 from itertools import combinations
 from typing import Any
 from uuid import UUID
@@ -51,7 +51,7 @@ def test_natural_keys_are_equal_if_and_only_if_the_bindings_are(acls: list[AclBi
 
 def test_moving_text_between_fields_makes_another_key() -> None:
     spellings = [
-        replace(BINDING, resource_name=name, principal=principal, host=host)
+        BINDING._replace(resource_name=name, principal=principal, host=host)
         for name, principal, host in (("ab", "c", "d"), ("a", "bc", "d"), ("a", "b", "cd"), ("abcd", "", ""))
     ]
     assert all(a.natural_key != b.natural_key for a, b in combinations(spellings, 2))
@@ -67,6 +67,17 @@ def test_every_field_is_part_of_the_key() -> None:
         "operation": AclOperation.WRITE,
         "permission_type": AclPermissionType.ALLOW,
     }
-    assert {field.name for field in fields(AclBinding)} == set(others)
+    assert set(AclBinding._fields) == set(others)
     for name, value in others.items():
-        assert replace(BINDING, **{name: value}).natural_key != BINDING.natural_key
+        assert BINDING._replace(**{name: value}).natural_key != BINDING.natural_key
+
+
+def test_only_bindings_equal_a_binding() -> None:
+    again = BINDING._replace(resource_name="".join(BINDING.resource_name))
+    fields: object = tuple(BINDING)
+    assert again == BINDING
+    assert hash(again) == hash(BINDING)
+    assert fields != BINDING
+    assert operator.ne(BINDING, fields)
+    assert not operator.eq(BINDING, fields)
+    assert fields not in {BINDING: 1}

@@ -1,7 +1,5 @@
 """The semantics over many ACLs stand in tests/differential; these are the rules one by one (KIP-290)."""
 
-from dataclasses import replace
-
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
@@ -10,9 +8,9 @@ from tests.cases import each_case
 ORDERS = AclBinding(
     ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW
 )
-ORD = replace(ORDERS, resource_name="ord", pattern_type=PatternType.PREFIXED)
-STAR = replace(ORDERS, resource_name="*")
-PREFIXED_STAR = replace(STAR, pattern_type=PatternType.PREFIXED)
+ORD = ORDERS._replace(resource_name="ord", pattern_type=PatternType.PREFIXED)
+STAR = ORDERS._replace(resource_name="*")
+PREFIXED_STAR = STAR._replace(pattern_type=PatternType.PREFIXED)
 
 
 @each_case(

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ NO_COLON = "no colon is present separating the principal type from the principal
 
 
 def why_not(**changes: Any) -> str | None:  # noqa: ANN401 (any field of a binding)
-    refusal = validate_new_acl(replace(GOOD, **changes))
+    refusal = validate_new_acl(GOOD._replace(**changes))
     return None if refusal is None else refusal.message
 
 

@@ -140,16 +140,14 @@ def test_the_same_history_goes_on(now: Head) -> None:
 
 def row_of(record: Record) -> dict[str, Any]:
     """As the view and Spark show it."""
-    row: dict[str, Any] = dict.fromkeys(
-        ("acl_id", "config_name", "config_value", *AclBinding.__dataclass_fields__), None
-    )
+    row: dict[str, Any] = dict.fromkeys(("acl_id", "config_name", "config_value", *AclBinding._fields), None)
     micros = (record.recorded_at - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000
     row |= {name: getattr(record, name) for name in ("offset", "tx_last", "actor", "comment")}
     row |= {"expires_s": None, "owner": None}
     row |= {"kind": type(record).__name__, "recorded_micros": int(micros), "hash": bytearray(record.hash)}
     if hasattr(record, "acl"):
         binding = record.acl.binding
-        fields = {name: getattr(binding, name) for name in AclBinding.__dataclass_fields__}
+        fields = {name: getattr(binding, name) for name in AclBinding._fields}
         words = {name: value.name if isinstance(value, IntEnum) else value for name, value in fields.items()}
         return row | words | {"acl_id": str(record.acl.id)}
     return row | {"config_name": record.name, "config_value": record.value}

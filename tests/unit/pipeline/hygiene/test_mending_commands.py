@@ -1,5 +1,4 @@
 import shlex
-from dataclasses import replace
 
 import pytest
 
@@ -103,7 +102,7 @@ def test_klamm_acls_itself_reads_a_printed_command_as_this_one_acl(text: str, pe
     for resource_type in list(ResourceType)[2:]:
         name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else text
         wanted = acl(resource_type=resource_type.name, resource_name=name, principal=f"User:{text}", operation="ALL")
-        wanted = replace(wanted, permission_type=AclPermissionType[permission_type], host=text)
+        wanted = wanted._replace(permission_type=AclPermissionType[permission_type], host=text)
         added = _read(add_command(wanted))
         gone = _read(remove_command(Removal("REDUNDANT", wanted)))
         assert (check_options(added), check_options(gone)) == ("add", "remove")

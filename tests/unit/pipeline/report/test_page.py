@@ -273,10 +273,10 @@ def test_a_team_without_anything_in_reach_has_no_row() -> None:
 
 def test_the_lookup_is_bounded_and_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
     figures = lookup(tuple(f"name-{at:04}" for at in range(500)))
-    whole = json.loads(embedded(figures))
+    whole = json.loads(embedded(figures, access()))
     assert (len(whole["resources"]), len(whole["principals"]), whole["more"]) == (1_000, 500, [0, 7])
     monkeypatch.setattr("app.pipeline.report.embedded.MOST_BYTES", 60_000)
-    text = embedded(figures)
+    text = embedded(figures, access())
     cut = json.loads(text)
     assert len(text) < 2 * 60_000 + 200
     assert cut["resources"] == whole["resources"][: len(cut["resources"])]

@@ -128,6 +128,8 @@ def test_other_faults_are_named() -> None:
         "`/x`: No such file or directory",
         3,
     )
+    full = OSError(28, "No space left on device", "/home/.lock")
+    assert explain(full, {})[0].startswith("`/home/.lock`: No space left on device; make room there and run it again")
     assert explain(ZeroDivisionError("division by zero\nmore"), {}) == ("ZeroDivisionError: division by zero", 3)
 
 

@@ -3,12 +3,14 @@
 import io
 import json
 import sys
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
+from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.progress import Console
-from app.pipeline.spark.row_output import Row
+from app.pipeline.spark.row_output import Row, write_lines
 
 COLUMNS = ("principal", "operations")
 ROWS: tuple[Row, ...] = (("User:a\x1b[2J\n", ["READ", "WRITE"]), ("=cmd|' /C calc'!A0", []))
@@ -84,3 +86,11 @@ def test_without_rich_there_is_no_spinner(monkeypatch: pytest.MonkeyPatch) -> No
     for name in ("rich.console",):
         monkeypatch.setitem(sys.modules, name, None)
     assert not Console("who", steps=Terminal()).is_lively
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is full")
+def test_a_file_on_a_full_disk_is_named_with_a_way_out() -> None:
+    with pytest.raises(
+        PipelineError, match=r"^`/dev/full` can't be written \(No space .*\); name another file and run"
+    ):
+        write_lines(Path("/dev/full"), ["a"])

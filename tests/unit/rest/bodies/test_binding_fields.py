@@ -13,4 +13,4 @@ def test_files_and_bodies_declare_the_same_fields() -> None:
         for struct in (JsonBinding, acls.AclBinding)
     )
     assert in_files == in_bodies
-    assert list(in_files) == list(in_bodies) == [*AclBinding.__dataclass_fields__, *AclTerms._fields]
+    assert list(in_files) == list(in_bodies) == [*AclBinding._fields, *AclTerms._fields]

@@ -6,8 +6,9 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from app.logs.service import REQUEST_MARK, RequestMark
-from app.rest.http.correlation import MarkedRequests, mark_of, mark_of_headers, reply_header_list, reply_headers
+from app.rest.http.correlation import mark_of, mark_of_headers, reply_header_list, reply_headers
 from tests.cases import each_case
+from tests.unit.rest.harness import serving
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 GOOD = f"00-{TRACE}-{PARENT}-01"
@@ -82,7 +83,7 @@ def test_the_reply_repeats_what_holds() -> None:
 
 
 async def told(
-    headers: list[tuple[bytes, bytes]], kind: str = "http"
+    monkeypatch: pytest.MonkeyPatch, headers: list[tuple[bytes, bytes]], kind: str = "http"
 ) -> tuple[list[Message], list[RequestMark | None]]:
     """The messages of an application behind the marks, and the marks that it saw."""
     messages: list[Message] = []
@@ -99,12 +100,14 @@ async def told(
     async def receive() -> Message:
         raise AssertionError("nobody asks")
 
-    await MarkedRequests(app)({"type": kind, "headers": headers}, receive, send)
+    async with serving() as service:
+        monkeypatch.setattr(service.app, "_application", app)
+        await service.app({"type": kind, "headers": headers}, receive, send)
     return messages, seen
 
 
-async def test_a_request_has_its_mark_while_it_is_answered() -> None:
-    messages, [mark] = await told([(b"x-request-id", b"abc"), (b"traceparent", GOOD.encode())])
+async def test_a_request_has_its_mark_while_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages, [mark] = await told(monkeypatch, [(b"x-request-id", b"abc"), (b"traceparent", GOOD.encode())])
     assert mark is not None
     assert (mark.request_id, mark.trace_id, mark.caller) == ("abc", TRACE, None)
     assert messages[0]["headers"] == [(b"a", b"b"), (b"x-request-id", b"abc"), (b"traceparent", GOOD.encode())]
@@ -112,8 +115,8 @@ async def test_a_request_has_its_mark_while_it_is_answered() -> None:
     assert REQUEST_MARK.get() is None
 
 
-async def test_the_life_of_the_application_has_no_mark() -> None:
-    messages, seen = await told([], kind="lifespan")
+async def test_the_life_of_the_application_has_no_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages, seen = await told(monkeypatch, [], kind="lifespan")
     assert seen == [None]
     assert messages[0]["headers"] == [(b"a", b"b")]
 

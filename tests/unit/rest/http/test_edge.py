@@ -3,7 +3,8 @@
 import pytest
 
 from app.core.context import Reader, RequestContext
-from app.rest.http.edge import CurrentContext, CurrentReader, Routes
+from app.rest.http.arguments import CurrentContext, CurrentReader
+from app.rest.http.edge import Routes
 
 
 async def _speaks(context: CurrentContext) -> bytes:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.rest.http import protocol
 from app.rest.http.heads import plain_head
+from tests.strategies import examples
 from tests.unit.rest.wires import HOST, LINE, TYPE, connected, plain_reply, request, turns
 
 
@@ -52,7 +53,7 @@ def cut(data: bytes, places: list[int]) -> Iterator[bytes]:
     yield data[start:]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(REQUESTS | st.sampled_from([CHUNKED, b"\r\n"]), max_size=6),
     st.lists(st.integers(1, 800), max_size=8),

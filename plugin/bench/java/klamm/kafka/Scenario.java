@@ -1,5 +1,6 @@
 package klamm.kafka;
 
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
@@ -8,6 +9,7 @@ import org.apache.kafka.common.acl.AclPermissionType;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
+import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.server.authorizer.Action;
 
 /** A store, and the requests that are asked of it in turn. */
@@ -25,6 +27,27 @@ record Scenario(List<Acl> acls, List<Request> requests) {
                     operation, new ResourcePattern(ResourceType.TOPIC, topic, PatternType.LITERAL), 1, true, true));
             }
             return new Request(Stores.Context.of(principal, host), actions);
+        }
+
+        /** The same in texts of its own. */
+        Request read() {
+            KafkaPrincipal who = context.principal();
+            List<Action> read = new ArrayList<>(actions.size());
+            for (Action each : actions) {
+                ResourcePattern pattern = each.resourcePattern();
+                read.add(new Action(
+                    each.operation(), new ResourcePattern(pattern.resourceType(), copy(pattern.name()), PatternType.LITERAL),
+                    1, true, true));
+            }
+            return new Request(
+                new Stores.Context(
+                    new KafkaPrincipal(who.getPrincipalType(), copy(who.getName())), context.clientAddress()),
+                read);
+        }
+
+        /** A copy of a string object would know the hash. */
+        private static String copy(String text) {
+            return new String(text.getBytes(StandardCharsets.UTF_8), StandardCharsets.UTF_8);
         }
     }
 
@@ -133,9 +156,7 @@ record Scenario(List<Acl> acls, List<Request> requests) {
         for (int asked = 0; asked < ASKED; asked++) {
             Acl acl = acls.get(random.nextInt(acls.size()));
             String topic = random.nextInt(4) == 0 ? names[random.nextInt(names.length)] : acl.resourceName();
-            // Each request comes with texts of its own, read from the network.
-            requests.add(Request.of(
-                new String(acl.principal()), "10.0.0.1", AclOperation.READ, new String(topic)));
+            requests.add(Request.of(acl.principal(), "10.0.0.1", AclOperation.READ, topic));
         }
         return new Scenario(acls, requests);
     }

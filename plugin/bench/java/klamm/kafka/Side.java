@@ -60,6 +60,6 @@ enum Side {
                 editor = new Index.Editor(index);
             }
         }
-        return editor.index();
+        return editor.index().compiled();
     }
 }

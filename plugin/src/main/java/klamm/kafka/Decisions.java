@@ -59,7 +59,16 @@ final class Decisions {
     }
 
     private static long mask(Principal principal, InetAddress from, int type, String name, StoreTime time) {
-        Patterns<Grants> patterns = principal == null ? null : principal.on(type);
+        if (principal == null || !Index.isType(type)) {
+            return 0;
+        }
+        if (principal.flat() != null) {
+            long mask = FlatGrants.mask(principal.flat(), principal.shape(), type, name);
+            if (mask >= 0) {
+                return mask;
+            }
+        }
+        Patterns<Grants> patterns = principal.on(type);
         if (patterns == null) {
             return 0;
         }

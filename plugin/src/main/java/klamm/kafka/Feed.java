@@ -162,7 +162,7 @@ final class Feed {
         }
         return new Image(
             epoch, offset, hash, whole.digest, Map.copyOf(whole.configs), Rules.of(Map.of(), whole.configs),
-            whole.index, time);
+            whole.index.compiled(), time);
     }
 
     private static byte[] hash(String hex) throws FeedException {
@@ -211,7 +211,7 @@ final class Feed {
         FeedRecord last = records.get(records.size() - 1);
         return new Image(
             image.epoch(), last.offset(), hash, digest, Map.copyOf(configs), Rules.of(Map.of(), configs),
-            editor.index(), time);
+            editor.compiled(), time);
     }
 
     private List<FeedRecord> records(JsonNode event) throws FeedException {

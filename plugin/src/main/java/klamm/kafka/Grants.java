@@ -78,6 +78,11 @@ final class Grants {
             acls, always, new Conditions(hosts.isEmpty() ? null : new Hosts(hosts), ending.toArray(NO_ENDING)));
     }
 
+    /** The mask if it is the same for every client at any time, else {@link FlatGrants#IT_DEPENDS}. */
+    long flatMask() {
+        return conditions == null ? always : FlatGrants.IT_DEPENDS;
+    }
+
     long mask(InetAddress address, StoreTime time) {
         return conditions == null ? always : always | conditions.mask(address, time);
     }

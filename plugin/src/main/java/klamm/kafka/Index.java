@@ -2,9 +2,11 @@ package klamm.kafka;
 
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Consumer;
 import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclBindingFilter;
@@ -23,11 +25,18 @@ final class Index {
     /**
      * The patterns that a principal has ACLs on, by the code of their type.
      *
+     * @param flat the same for decisions ({@link FlatGrants}); null if it has not been made, or can't be
+     * @param shape of the flat ones
      * @param groups whose ACLs speak of it as well; null unless it has come with some
      */
-    record Principal(Patterns<Grants>[] types, Principal[] groups) {
+    record Principal(Patterns<Grants>[] types, long[] flat, int shape, Principal[] groups) {
+        Principal compiled() {
+            long[] made = flat == null ? FlatGrants.of(types) : null;
+            return made == null ? this : new Principal(types, made, (int) made[0], groups);
+        }
+
         Patterns<Grants> on(int type) {
-            return type >= 0 && type < TYPES ? types[type] : null;
+            return isType(type) ? types[type] : null;
         }
     }
 
@@ -76,7 +85,8 @@ final class Index {
             return alone;
         }
         Patterns<Grants>[] types = alone == null ? new Patterns[TYPES] : alone.types;
-        return new Principal(types, found.toArray(NO_PRINCIPALS));
+        long[] flat = alone == null ? null : alone.flat;
+        return new Principal(types, flat, flat == null ? 0 : alone.shape, found.toArray(NO_PRINCIPALS));
     }
 
     /** The ACLs of {@code User:*}; null if there are none. */
@@ -84,9 +94,14 @@ final class Index {
         return everyone;
     }
 
+    /** Whether ACLs can be about resources of this type. A later Kafka may ask about others. */
+    static boolean isType(int code) {
+        return code >= 0 && code < TYPES;
+    }
+
     /** Whether any ACL's pattern covers this resource, whatever its principal, host, operation and permission. */
     boolean covers(int type, String name) {
-        Patterns<?> patterns = type >= 0 && type < TYPES ? covered[type] : null;
+        Patterns<?> patterns = isType(type) ? covered[type] : null;
         return patterns != null && patterns.covers(name);
     }
 
@@ -106,7 +121,7 @@ final class Index {
             for (Patterns<Grants> patterns : principal.types) {
                 if (patterns != null) {
                     patterns.literals().any((pattern, grants) -> visit(grants, visit));
-                    patterns.prefixes().forEach(node -> visit(node.value, visit));
+                    patterns.prefixes().any(node -> visit(node.value, visit));
                 }
             }
             return false;
@@ -164,6 +179,22 @@ final class Index {
             return found;
         }
 
+        /** The index, in which decisions about these principals take few places of memory. */
+        Index compiled() {
+            Index index = index();
+            Set<String> principals = new HashSet<>();
+            touched.keySet().forEach(place -> principals.add(place.principal));
+            for (String each : principals) {
+                String[] who = split(each);
+                Principal principal = index.principal(who[0], who[1]);
+                if (principal != null) {
+                    index = index.with(who, principal.compiled());
+                }
+            }
+            return index;
+        }
+
+        /** For many parts of one state, after which {@link Index#compiled} is less work. */
         Index index() {
             Index index = base;
             for (Map.Entry<Place, Map<Acl.Identity, Acl>> each : touched.entrySet()) {
@@ -190,9 +221,7 @@ final class Index {
         Principal holder = principal(who[0], who[1]);
         Patterns<Grants>[] types = holder == null ? new Patterns[TYPES] : holder.types.clone();
         types[place.type] = Patterns.with(types[place.type], place.isPrefix, place.name, grants);
-        Principal changed = isEmpty(types) ? null : new Principal(types, null);
-        Names<Principal> names = principals.get(who[0]);
-        Names<Principal> changedNames = (names == null ? Names.<Principal>empty() : names).with(who[1], changed);
+        Principal changed = isEmpty(types) ? null : new Principal(types, null, 0, null);
         Patterns<?>[] allCovered = covered;
         if (before == null || grants == null) {
             Patterns<Integer> counts = (Patterns<Integer>) covered[place.type];
@@ -201,8 +230,19 @@ final class Index {
                 counts, place.isPrefix, place.name, counted(counts, place, grants == null ? -1 : 1));
         }
         int total = count - (before == null ? 0 : before.acls.length) + (grants == null ? 0 : grants.acls.length);
-        return new Index(
-            principals.with(who[0], changedNames.isEmpty() ? null : changedNames), allCovered, total);
+        return new Index(with(who, changed).principals, allCovered, total);
+    }
+
+    /** @param changed null: it is gone */
+    private Index with(String[] who, Principal changed) {
+        Names<Principal> names = principals.get(who[0]);
+        Names<Principal> changedNames = (names == null ? Names.<Principal>empty() : names).with(who[1], changed);
+        return new Index(principals.with(who[0], changedNames.isEmpty() ? null : changedNames), covered, count);
+    }
+
+    /** The same, in which decisions take few places of memory. */
+    Index compiled() {
+        return new Index(principals.mapped(names -> names.mapped(Principal::compiled)), covered, count);
     }
 
     private static Integer counted(Patterns<Integer> counts, Place place, int more) {

@@ -2,6 +2,7 @@ package klamm.kafka;
 
 import java.util.Arrays;
 import java.util.function.BiPredicate;
+import java.util.function.UnaryOperator;
 
 /**
  * An immutable map of names. A change copies the few nodes on the way to the name and shares the rest, so a reader of
@@ -134,6 +135,20 @@ final class Names<V> {
             branch = branch.with((String) slots[2 * at], hashes[at], depth, (V) slots[2 * at + 1]);
         }
         return branch;
+    }
+
+    /** The same names with other values. */
+    @SuppressWarnings("unchecked")
+    Names<V> mapped(UnaryOperator<V> change) {
+        Object[] changed = slots.clone();
+        for (int at = hashes == null ? 0 : 1; at < changed.length; at += hashes == null ? 1 : 2) {
+            if (hashes != null) {
+                changed[at] = change.apply((V) changed[at]);
+            } else if (changed[at] != null) {
+                changed[at] = ((Names<V>) changed[at]).mapped(change);
+            }
+        }
+        return new Names<>(hashes, changed, count);
     }
 
     /** Whether this holds for any name and its value; in no order that may be relied on. */

@@ -5,7 +5,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Deque;
 import java.util.List;
-import java.util.function.Consumer;
+import java.util.function.Predicate;
 
 /**
  * An immutable tree of prefixes: those of a name are found in one walk along the name. A change copies the nodes from
@@ -159,15 +159,18 @@ final class Radix<V> {
         return -all.length - 1;
     }
 
-    /** Visit every node, in no order that may be relied on. */
-    void forEach(Consumer<Radix<V>> visit) {
+    /** Whether this holds for any node; in no order that may be relied on. */
+    boolean any(Predicate<Radix<V>> test) {
         Deque<Radix<V>> waiting = new ArrayDeque<>();
         waiting.add(this);
         while (!waiting.isEmpty()) {
             Radix<V> node = waiting.removeLast();
-            visit.accept(node);
+            if (test.test(node)) {
+                return true;
+            }
             node.addChildren(waiting);
         }
+        return false;
     }
 
     @SuppressWarnings("unchecked")

@@ -217,7 +217,7 @@ final class Replica implements AutoCloseable {
             JsonNode event = Feed.parse(line, line.length);
             Instant storeTime = FeedRecord.instant(event, "store_time");
             if (storeTime != null && !hasLooked) {
-                time.looked(storeTime, asked, askedWall);
+                time.answered(storeTime, asked, askedWall);
                 hasLooked = true;
             } else if (storeTime != null) {
                 time.heard(storeTime);

@@ -11,30 +11,38 @@ final class StoreTime {
     private static final long DRIFT_MS = 2_000;
 
     /** {@code wallMs} finds what the monotonic clock leaves out: on Linux it stands while the machine is suspended. */
-    private record Look(long storeMs, long nanos, long wallMs) {}
+    private record Look(long storeMs, long nanos, long wallMs) {
+        long atMostMs() {
+            long passed = Math.max(System.nanoTime() - nanos, (System.currentTimeMillis() - wallMs) * 1_000_000);
+            return storeMs + (long) (Math.max(0, passed) * RATE / 1_000_000) + 1;
+        }
+    }
 
     private volatile Look look;
 
-    /** The answer to a question that was asked when the clocks stood so. */
-    void looked(Instant storeTime, long askedNanos, long askedWallMs) {
-        look = new Look(ceilMs(storeTime), askedNanos, askedWallMs);
+    /**
+     * The answer to a question that was asked when the clocks stood so. One that was long on its way is left out where
+     * the count before it is closer.
+     */
+    void answered(Instant storeTime, long askedNanos, long askedWallMs) {
+        Look answer = new Look(ceilMs(storeTime), askedNanos, askedWallMs);
+        long known = atMostMs();
+        boolean isCloser = answer.storeMs > known || answer.atMostMs() < known;
+        // The count goes on by the clocks as they stand now: that they disagreed before is no reason to ask again.
+        look = isCloser ? answer : new Look(known, System.nanoTime(), System.currentTimeMillis());
     }
 
     /** What a stream said, whenever that was: it can only be later by now, so it never takes the time back. */
     void heard(Instant storeTime) {
         if (ceilMs(storeTime) > atMostMs()) {
-            looked(storeTime, System.nanoTime(), System.currentTimeMillis());
+            look = new Look(ceilMs(storeTime), System.nanoTime(), System.currentTimeMillis());
         }
     }
 
     /** Milliseconds since 1970; the end of all time before the first look, so that whatever can end has ended. */
     long atMostMs() {
         Look now = look;
-        if (now == null) {
-            return Long.MAX_VALUE;
-        }
-        long passed = Math.max(System.nanoTime() - now.nanos, (System.currentTimeMillis() - now.wallMs) * 1_000_000);
-        return now.storeMs + (long) (Math.max(0, passed) * RATE / 1_000_000) + 1;
+        return now == null ? Long.MAX_VALUE : now.atMostMs();
     }
 
     /** Whether this machine's clocks disagree, so that it is time to ask the store again. */

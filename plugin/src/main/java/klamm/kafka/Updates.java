@@ -16,6 +16,7 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import java.util.stream.Stream;
 import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.errors.ApiException;
@@ -31,15 +32,67 @@ import org.slf4j.LoggerFactory;
 
 /** Changes of ACLs, sent to Klamm by a thread of their own. */
 final class Updates implements AutoCloseable {
+    /** What is asked of Klamm, and how its result, or a refusal of the whole, is told to Kafka. */
+    private record Kind<T>(String path, Function<JsonNode, T> read, Function<ApiException, T> refused) {}
+
+    /**
+     * One request for changes.
+     *
+     * <p>INVARIANT: a future ends with a result, never by an exception. Kafka takes the result in a callback: an
+     * exception there is lost, and with it the broker's answer, so that the client waits until it gives up.
+     */
+    private record Change<T>(Updates updates, Kind<T> kind, ObjectNode body, List<CompletableFuture<T>> futures)
+        implements Runnable {
+        @Override
+        public void run() {
+            long began = System.nanoTime();
+            try {
+                JsonNode answer = updates.ask(kind.path, JSON.writeValueAsBytes(body));
+                JsonNode results = answer.path("results");
+                if (results.size() != futures.size()) {
+                    throw new BrokerNotAvailableException("Klamm's answer is not one to this change");
+                }
+                List<T> all = new ArrayList<>();
+                results.forEach(each -> all.add(kind.read.apply(each)));
+                long reachMs = Math.max(LEAST_REACH_MS, ANSWER_MS - (System.nanoTime() - began) / 1_000_000);
+                updates.replica.reached(FeedRecord.text(answer, "token"), reachMs).whenComplete((done, late) -> {
+                    updates.lastLatencyMs = (System.nanoTime() - began) / 1_000_000;
+                    if (late != null) {
+                        refuse(new TimeoutException(
+                            "Klamm has made the change, but this node has not heard of it for " + reachMs + " ms"));
+                    } else {
+                        for (int number = 0; number < all.size(); number++) {
+                            futures.get(number).complete(all.get(number));
+                        }
+                    }
+                });
+            } catch (ApiException refusal) {
+                refuse(refusal);
+            } catch (IOException | FeedException | RuntimeException fault) {
+                LOG.warn("a change of ACLs failed", fault);
+                refuse(new BrokerNotAvailableException("a change of ACLs failed: " + fault));
+            }
+        }
+
+        void refuse(ApiException why) {
+            futures.forEach(each -> each.complete(kind.refused.apply(why)));
+        }
+    }
+
     private static final Logger LOG = LoggerFactory.getLogger(Updates.class);
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final int CLOSE_MS = 1_000;
     private static final int WAITING = 200;
-    /** Before the 30 s after which an Admin client gives a request up by itself. */
+    /** Both together, before the 30 s after which an Admin client gives a request up by itself. */
+    private static final int ANSWER_MS = 28_000;
     private static final int READ_MS = 20_000;
-    private static final int REACH_MS = 30_000;
+    private static final int LEAST_REACH_MS = 1_000;
     private static final int MOST_OF_ANSWER = 256 << 20;
     private static final int MOST_OF_COMMENT = 500;
+    private static final Kind<AclCreateResult> CREATE =
+        new Kind<>("/v1/acls", Updates::created, AclCreateResult::new);
+    private static final Kind<AclDeleteResult> DELETE =
+        new Kind<>("/v1/acls/delete", Updates::deleted, AclDeleteResult::new);
 
     private final Settings settings;
     private final Link link;
@@ -69,14 +122,14 @@ final class Updates implements AutoCloseable {
         ObjectNode body = JSON.createObjectNode();
         ArrayNode all = body.putArray("bindings");
         bindings.forEach(each -> put(all.addObject(), each.toFilter()));
-        return send("/v1/acls", body, context, bindings.size(), Updates::created);
+        return send(CREATE, body, context, bindings.size());
     }
 
     List<CompletableFuture<AclDeleteResult>> delete(AuthorizableRequestContext context, List<AclBindingFilter> filters) {
         ObjectNode body = JSON.createObjectNode();
         ArrayNode all = body.putArray("filters");
         filters.forEach(each -> put(all.addObject(), each));
-        return send("/v1/acls/delete", body, context, filters.size(), Updates::deleted);
+        return send(DELETE, body, context, filters.size());
     }
 
     private static void put(ObjectNode to, AclBindingFilter filter) {
@@ -117,16 +170,14 @@ final class Updates implements AutoCloseable {
     }
 
     private <T> List<CompletableFuture<T>> send(
-        String path, ObjectNode body, AuthorizableRequestContext context, int count, Function<JsonNode, T> read) {
-        List<CompletableFuture<T>> futures = new ArrayList<>();
-        for (int number = 0; number < count; number++) {
-            futures.add(new CompletableFuture<>());
-        }
+        Kind<T> kind, ObjectNode body, AuthorizableRequestContext context, int count) {
+        putContext(body, context);
+        List<CompletableFuture<T>> futures = Stream.generate(CompletableFuture<T>::new).limit(count).toList();
+        Change<T> change = new Change<>(this, kind, body, futures);
         try {
-            putContext(body, context);
-            thread.execute(() -> run(path, body, futures, read));
+            thread.execute(change);
         } catch (RejectedExecutionException full) {
-            fail(futures, new BrokerNotAvailableException(
+            change.refuse(new BrokerNotAvailableException(
                 "the ACLs were not changed: more than " + WAITING + " changes wait for Klamm; try again later"));
         }
         return futures;
@@ -146,39 +197,6 @@ final class Updates implements AutoCloseable {
             String comment = ("asked by " + requester + " from " + address + " through Kafka").replaceAll("\\p{C}", "?");
             body.put("comment", comment.substring(0, Math.min(MOST_OF_COMMENT, comment.length())));
         }
-    }
-
-    private <T> void run(
-        String path, ObjectNode body, List<CompletableFuture<T>> futures, Function<JsonNode, T> read) {
-        long began = System.nanoTime();
-        try {
-            JsonNode answer = ask(path, JSON.writeValueAsBytes(body));
-            JsonNode results = answer.path("results");
-            if (results.size() != futures.size()) {
-                throw new BrokerNotAvailableException("Klamm's answer is not one to this change");
-            }
-            List<T> all = new ArrayList<>();
-            results.forEach(each -> all.add(read.apply(each)));
-            replica.reached(FeedRecord.text(answer, "token"), REACH_MS).whenComplete((done, late) -> {
-                lastLatencyMs = (System.nanoTime() - began) / 1_000_000;
-                for (int number = 0; number < all.size() && late == null; number++) {
-                    futures.get(number).complete(all.get(number));
-                }
-                if (late != null) {
-                    fail(futures, new TimeoutException(
-                        "Klamm has made the change, but this node has not heard of it for " + REACH_MS + " ms"));
-                }
-            });
-        } catch (ApiException refusal) {
-            fail(futures, refusal);
-        } catch (IOException | FeedException | RuntimeException fault) {
-            LOG.warn("a change of ACLs failed", fault);
-            fail(futures, new BrokerNotAvailableException("a change of ACLs failed: " + fault));
-        }
-    }
-
-    private static void fail(List<? extends CompletableFuture<?>> futures, ApiException why) {
-        futures.forEach(each -> each.completeExceptionally(why));
     }
 
     private JsonNode ask(String path, byte[] body) throws IOException {
@@ -218,7 +236,8 @@ final class Updates implements AutoCloseable {
     @Override
     public void close() {
         for (Runnable never : thread.shutdownNow()) {
-            LOG.warn("a change of ACLs was not sent, as the authorizer is closed: {}", never);
+            ((Change<?>) never).refuse(
+                new BrokerNotAvailableException("the ACLs were not changed: this node's authorizer is being closed"));
         }
         try {
             Thread last = newest;

@@ -103,7 +103,7 @@ public final class Compare {
             boolean isGone = random.nextInt(8) == 0;
             editor.put(acl);
             if (random.nextBoolean()) {
-                index = editor.index();
+                index = random.nextBoolean() ? editor.index() : editor.compiled();
                 editor = new Index.Editor(index);
             }
             if (isGone) {
@@ -112,7 +112,7 @@ public final class Compare {
                 theirs.addAcl(Uuid.randomUuid(), StandardAcl.fromAclBinding(acl.binding()));
             }
         }
-        index = editor.index();
+        index = random.nextBoolean() ? editor.index().compiled() : editor.compiled();
         if (index.count() != theirs.aclCount()) {
             throw new AssertionError(index.count() + " ACLs, not " + theirs.aclCount());
         }
@@ -141,7 +141,12 @@ public final class Compare {
         for (int left = 1 + random.nextInt(5); left > 0; left--) {
             name.append(one(LETTERS));
         }
-        return name.toString();
+        // Two have no place in FlatGrants.
+        return switch (random.nextInt(50)) {
+            case 0 -> "\u0436";
+            case 1 -> "a".repeat(300);
+            default -> name.toString();
+        };
     }
 
     private static boolean hasRanges() {

@@ -1,4 +1,4 @@
-"""The same jar in the oldest Kafka that it is for."""
+"""The same jar in brokers of the oldest Kafka that it is for, and of the newest."""
 
 from pathlib import Path
 
@@ -12,21 +12,30 @@ from tests.kafka.jars import Kafka, NotToBeHadError, find_kafka
 from tests.kafka.scene import Scene
 from tests.kafka.wire import ALLOWED, REFUSED, Wire
 
-_POM = Path(__file__).with_name("oldest.xml")
+_OLDEST, _NEWEST = "3.7.2", "4.4.0"
+_POM = Path(__file__).with_name("bare.xml")
 _READ = ("--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders")
+_LIST = ("--list", "--topic", "orders")
 
 
-@pytest.fixture(scope="module")
-def oldest() -> Kafka:
+def _bare(version: str) -> Kafka:
     try:
-        return find_kafka(_POM)
+        return find_kafka(_POM, version)
     except NotToBeHadError as why:
         pytest.skip(str(why))
 
 
-@pytest.mark.parametrize("name", ["PlainAuthorizer", "CompareAuthorizer"])
-def test_it_decides_and_changes_acls(authorizer: Authorizer, oldest: Kafka, tmp_path: Path, name: str) -> None:
-    cluster_id = new_cluster_id()
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        (_OLDEST, "PlainAuthorizer"),
+        (_OLDEST, "CompareAuthorizer"),
+        (_NEWEST, "KlammAuthorizer"),
+        (_NEWEST, "CompareAuthorizer"),
+    ],
+)
+def test_it_decides_and_changes_acls(authorizer: Authorizer, tmp_path: Path, version: str, name: str) -> None:
+    bare, cluster_id = _bare(version), new_cluster_id()
     scene = Scene(tmp_path / "klamm", free_ports(1)[0], cluster_id)
     settings = (
         f"authorizer.class.name=klamm.kafka.{name}",
@@ -35,7 +44,7 @@ def test_it_decides_and_changes_acls(authorizer: Authorizer, oldest: Kafka, tmp_
         f"klamm.state.dir={tmp_path / 'acls'}",
         f"klamm.decision.log.path={tmp_path / 'log'}",
     )
-    kafka = Kafka(oldest.java, f"{authorizer.jar}:{oldest.classpath}")
+    kafka = Kafka(bare.java, f"{authorizer.jar}:{bare.classpath}")
     try:
         with (
             Broker(kafka, tmp_path, cluster_id, settings) as broker,
@@ -45,12 +54,16 @@ def test_it_decides_and_changes_acls(authorizer: Authorizer, oldest: Kafka, tmp_
             assert wire.describe("orders") == {"orders": REFUSED}
             assert acls.run("--add", *_READ).exit == 0
             eventually(lambda: wire.describe("orders") == {"orders": ALLOWED}, "the ACL holds")
+            assert "User:alice" in acls.run(*_LIST).out
             scene.service.create(binding("at-klamm"))
-            if name == "PlainAuthorizer":
+            if name == "CompareAuthorizer":
+                eventually(lambda: "Klamm allows" in _asked(broker, wire, "at-klamm"), "the difference is told")
+            else:
                 eventually(lambda: wire.describe("at-klamm") == {"at-klamm": ALLOWED}, "so does one of Klamm")
                 assert len(scene.service.acls()) == 2
-            else:
-                eventually(lambda: "Klamm allows" in _asked(broker, wire, "at-klamm"), "the difference is told")
+            assert acls.run("--remove", "--force", *_READ).exit == 0
+            eventually(lambda: wire.describe("orders") == {"orders": REFUSED}, "the ACL holds no more")
+            assert "User:alice" not in acls.run(*_LIST).out
     finally:
         scene.service.stop()
 

@@ -1,0 +1,42 @@
+"""ACLs and resources as people read them, and the command that adds or removes an ACL."""
+
+from collections.abc import Sequence
+
+from app.core.kafka.acl_command import beyond_kafka_acls, kafka_acls_flags
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import WILDCARD, AclPermissionType, PatternType, ResourceType
+from app.formats.acl_entries import terms_note
+from app.formats.quoting import shell_line
+
+
+def acl_text(binding: AclBinding) -> str:
+    """`ALLOW READ to User:bob from any host on topic:orders`."""
+    to = "to" if binding.permission_type is AclPermissionType.ALLOW else "for"
+    host = "any host" if binding.host == WILDCARD else binding.host
+    resource = resource_text(binding.resource_type, binding.resource_name, binding.pattern_type)
+    return f"{binding.permission_type.name} {binding.operation.name} {to} {binding.principal} from {host} on {resource}"
+
+
+def stored_acl_text(acl: StandardAcl) -> str:
+    """As `acl_text`, with the end and the owner, if it has any."""
+    return f"{acl_text(acl.binding)}{terms_note(acl)}"
+
+
+def resource_text(resource_type: ResourceType, name: str, pattern_type: PatternType | None = None) -> str:
+    """`topic:orders`; with a pattern type it also says whether more than that name is covered."""
+    text = f"{resource_type.name.lower().replace('_', '-')}:{name}"
+    if pattern_type is PatternType.PREFIXED:
+        return f"{text} (PREFIXED: all names that begin so)"
+    return f"{text} (all names)" if pattern_type is PatternType.LITERAL and name == WILDCARD else text
+
+
+def command_for(action: str, binding: AclBinding, access: Sequence[str] = (), expires: str | None = None) -> str | None:
+    """`klamm acls --add ...` (or `--remove`) for a POSIX shell; `access` are flags for the service.
+
+    None if kafka-acls' flags can't say it (`beyond_kafka_acls`), or if it would have unprintable characters.
+    """
+    if beyond_kafka_acls(binding) is not None:
+        return None
+    ends = () if expires is None else ("--expires", expires)
+    flags = kafka_acls_flags(binding, with_defaults=False)
+    return shell_line(["klamm", "acls", *access, f"--{action}", *flags, *ends])

@@ -1,0 +1,126 @@
+"""Forms for new ACLs, and for those that are there. Their fields stand in the address, so that they can be sent."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from app.client.http.replies import parse_acl
+from app.console.access import OPERATIONS, TYPES
+from app.console.api import ApiRefusedError
+from app.console.changes import check_may_change, to_plan
+from app.console.difference import Change, binding_of, ends_at
+from app.console.pages import HOME, Pages, page, to
+from app.console.presets import PRESETS, acls_of
+from app.console.shown import address_of
+from app.console.table import FIELDS
+from app.console.visits import Visit
+from app.core.kafka.bindings import KEEP, NewAcl
+from app.core.kafka.errors import InvalidRequestException
+from app.formats.command_errors import UsageError
+from app.rest.http.edge import Reply
+
+pages = Pages()
+
+_NOT_FOUND = 404
+_OF_THE_FORM = ("form_token", "back", "linked", "wrong")
+"""What is sent besides the fields."""
+
+Fields = Mapping[str, str]
+
+
+class _FieldsError(Exception):
+    """No ACLs can be made of these fields, and why."""
+
+    def __init__(self, why: str, status: int, fields: Fields) -> None:
+        super().__init__(why)
+        self.status = status
+        self.fields = fields
+
+
+@pages.get("/create")
+async def create(visit: Visit) -> Reply:
+    check_may_change(visit)
+    fields = _fields_of(visit)
+    if visit.query.get("wrong"):
+        try:
+            await _change(visit, fields)
+        except _FieldsError as wrong:
+            return await _form(visit, wrong.fields, str(wrong), wrong.status)
+    elif fields.get("instead") and fields.keys().isdisjoint(FIELDS):
+        acl = await _acl(visit, fields["instead"])
+        kept = {name: str(acl[name]) for name in FIELDS} | {"owner": acl["owner"] or "", "ends": acl["expires_at"]}
+        fields = {**kept, "instead": acl["id"]}
+    return await _form(visit, fields)
+
+
+@pages.post("/create")
+async def creation(visit: Visit) -> Reply:
+    """Makes ACLs of the form, and leads to the plan."""
+    check_may_change(visit)
+    fields = _fields_of(visit)
+    if visit.form.get("linked"):
+        fault = "so much fits no address; what was typed is below"
+        return _at(fields) or await _form(visit, fields, fault, 400)
+    try:
+        change = await _change(visit, fields)
+    except _FieldsError as wrong:
+        # Said at an address of its own, so that nothing is sent again by loading the page again.
+        return _at({**fields, "wrong": "yes"}) or await _form(visit, wrong.fields, str(wrong), wrong.status)
+    return await to_plan(visit, change, (address_of("", fields) or "").removeprefix("?"))
+
+
+def _at(fields: Fields) -> Reply | None:
+    """Leads to the form with these fields; None if they are too long for an address."""
+    address = address_of(f"{HOME}/create", fields)
+    return None if address is None else to(address)
+
+
+def _fields_of(visit: Visit) -> Fields:
+    return {name: str(value) for name, value in visit.said.items() if name not in _OF_THE_FORM}
+
+
+async def _change(visit: Visit, fields: Fields) -> Change:
+    """Raises _FieldsError."""
+    preset, instead = PRESETS.get(fields.get("preset", "")), fields.get("instead")
+    try:
+        bindings = [binding_of(fields)] if preset is None else acls_of(preset, fields)
+        end = ends_at(fields.get("ends", "never"))
+        # A form for an ACL that is there shows its owner, so an empty field takes it away.
+        owner = fields.get("owner", "").strip() or (None if instead else KEEP)
+        old = parse_acl(await _acl(visit, instead)).binding if instead else None
+        gone = () if old is None or old in bindings else (old,)
+        return Change(tuple(NewAcl(each, end, owner) for each in bindings), gone).checked()
+    except UsageError as fault:
+        raise _FieldsError(str(fault), 400, fields) from None
+    except ApiRefusedError as refusal:
+        if refusal.status != _NOT_FOUND:
+            raise
+        # What was typed stays, and is a new ACL now.
+        why = f"{refusal.detail}: it was removed meanwhile; `Review` creates a new one"
+        raise _FieldsError(why, refusal.status, {**fields, "instead": ""}) from None
+
+
+async def _acl(visit: Visit, acl_id: str) -> Mapping[str, Any]:
+    """Raises ApiRefusedError if it is gone."""
+    try:
+        known = UUID(acl_id)
+    except ValueError:
+        raise InvalidRequestException("`instead` is no ACL's id; go back, and choose the ACL again") from None
+    found: Mapping[str, Any] = await visit.api.get(f"/v1/acls/{known}")
+    return found
+
+
+async def _form(visit: Visit, fields: Fields, fault: str | None = None, status: int = 200) -> Reply:
+    name = fields.get("preset", "")
+    return await page(
+        visit,
+        "create",
+        status,
+        presets=PRESETS,
+        preset=PRESETS.get(name),
+        preset_name=name if name in PRESETS else "",
+        fields=fields,
+        fault=fault,
+        types=TYPES,
+        operations=OPERATIONS,
+    )

@@ -1,0 +1,54 @@
+"""What a change has made: said on the page that the browser is led to after it, with the plan that takes it back."""
+
+import asyncio
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from app.client.http.replies import parse_acl
+from app.client.undo.inverse import terms_before
+from app.console.api import PATIENCE_S, ApiRefusedError
+from app.console.difference import MAX_CHANGES, Change
+from app.console.shown import query
+from app.console.visits import Json, Made, Visit
+from app.core.kafka.bindings import AclBinding, NewAcl
+
+MAX_SHOWN = 10
+
+
+async def made_by(visit: Visit) -> Made | None:
+    """What changed behind the token `made` of the address up to its `at_least`; None if the address names no change.
+
+    A change is guarded by the token that it was planned on, so nothing else changed between the two.
+    """
+    since, reached = visit.query.get("made"), visit.query.get("at_least")
+    if not since or not reached or visit.is_fragment or visit.principal is None:
+        return None
+    between = {"since": since, "until": reached}
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            found = await visit.api.post("/v1/history", {**between, "limit": MAX_CHANGES})
+    except TimeoutError:
+        return Made(reached)
+    except ApiRefusedError as refusal:
+        # Who may change ACLs and not look at them is told that it is done.
+        is_known = refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR or refusal.status == HTTPStatus.FORBIDDEN
+        return Made(reached) if is_known else None
+    changes = list(found["changes"])
+    undo = undo_of(changes) if found["next_cursor"] is None else None
+    shown = changes[:MAX_SHOWN]
+    return Made(reached, shown, len(changes) - len(shown), undo, query(between))
+
+
+def undo_of(changes: Sequence[Json]) -> str | None:
+    """The plan that takes these changes back, which come newest first; None if none of them is of an ACL."""
+    # Of each ACL the oldest change has the last word.
+    oldest: dict[AclBinding, Json] = {parse_acl(each["acl"]).binding: each for each in changes if each["acl"]}
+    create: list[NewAcl] = []
+    delete: list[AclBinding] = []
+    for binding, change in oldest.items():
+        terms = terms_before(change)
+        if terms is None:
+            delete.append(binding)
+        else:
+            create.append(NewAcl(binding, *terms))
+    return Change(tuple(create), tuple(delete)).to_json() if oldest else None

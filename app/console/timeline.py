@@ -1,0 +1,119 @@
+"""A resource's past as stops of a slider: the states after its own transactions."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from app.console.api import PATIENCE_S, ApiRefusedError
+from app.console.pages import HOME, Pages, to
+from app.console.shown import query
+from app.console.visits import Json, Visit
+from app.core.kafka.codes import ResourceType
+from app.core.kafka.errors import InvalidRequestException
+from app.core.token import Token
+from app.rest.http.edge import Reply
+
+pages = Pages()
+
+_CHANGES = 200
+_MAX_DIGITS = 4
+
+
+class Stop(NamedTuple):
+    """A state after a transaction: its token, the newest of the transaction's changes here, and their number."""
+
+    token: str
+    change: Json
+    change_count: int
+
+
+class Timeline(NamedTuple):
+    """`stops` begin with the oldest; `place` is that of the state which is shown, -1: before all stops. `made` has the
+    change that created each of the ACLs shown, by the ACL's id, where it is among the last changes; `known` is the
+    history's reply with these, None if it did not come in time.
+    """
+
+    stops: Sequence[Stop]
+    place: int
+    earlier: str | None
+    later: str | None
+    made: Mapping[str, Json]
+    known: Json | None
+
+
+def covering(resource_type: ResourceType, name: str) -> Mapping[str, str]:
+    """A filter: every ACL on it, and every one whose pattern covers it."""
+    return {"resource_type": resource_type.name, "resource_name": name, "pattern_type": "MATCH"}
+
+
+async def timeline(visit: Visit, acl_filter: Mapping[str, str], token: str) -> Timeline:
+    """The last changes of these ACLs around the state `token`; no stops where the store doesn't answer in time."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            known = await _known(visit, acl_filter)
+    except (ApiRefusedError, TimeoutError):
+        known = None
+    changes = known["changes"] if known else []
+    stops = _stops(changes)
+    place = _place(stops, token)
+    is_between = place >= 0 and visit.at is not None and token != stops[place].token
+    before = place if is_between else place - 1
+    return Timeline(
+        stops,
+        place,
+        stops[before].token if before >= 0 else None,
+        stops[place + 1].token if place + 1 < len(stops) else None,
+        _made(changes, token),
+        known,
+    )
+
+
+async def _known(visit: Visit, acl_filter: Mapping[str, str], **more: str) -> Json:
+    """The last changes, the newest first."""
+    found: Json = await visit.api.post("/v1/history", {"filter": acl_filter, "limit": _CHANGES, **more})
+    return found
+
+
+def _stops(changes: Sequence[Json]) -> list[Stop]:
+    by_token: dict[str, list[Json]] = {}
+    for each in changes:
+        by_token.setdefault(each["transaction"], []).append(each)
+    return [Stop(token, group[0], len(group)) for token, group in reversed(by_token.items())]
+
+
+def _made(changes: Sequence[Json], token: str) -> Mapping[str, Json]:
+    shown, made = Token.parse(token), {}
+    for each in reversed(changes):
+        if each["change"] == "CREATED" and _is_in(each["token"], shown):
+            made[each["acl"]["id"]] = each
+    return made
+
+
+def _place(stops: Sequence[Stop], token: str) -> int:
+    shown = Token.parse(token)
+    return next((at for at in reversed(range(len(stops))) if _is_in(stops[at].token, shown)), -1)
+
+
+def _is_in(token: str, shown: Token) -> bool:
+    """Whether the state that is shown goes on from the other."""
+    other = Token.parse(token)
+    return other.epoch == shown.epoch and other.offset <= shown.offset
+
+
+@pages.get("/resource/at")
+async def resource_at(visit: Visit) -> Reply:
+    """Where the slider was let go. `until` is its last stop when it was drawn: a later change moves no stop."""
+    type_word, name = visit.query.get("type", ""), visit.query.get("name", "")
+    resource_type = ResourceType.__members__.get(type_word)
+    number = visit.query.get("stop", "")
+    if resource_type is None or not name:
+        raise InvalidRequestException("`type` and `name` do not name a resource; go back, and choose one")
+    known = await _known(visit, covering(resource_type, name), until=visit.query.get("until", ""))
+    stops = _stops(known["changes"])
+    if not (number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS and int(number) < len(stops)):
+        raise InvalidRequestException(f"`stop` is none of the {len(stops)} changes that are known; go back, and reload")
+    place = int(number)
+    kept = {"type": type_word, "name": name, "host": visit.query.get("host")}
+    # The last stop is how things stand now: from there on the page follows.
+    at = None if place == len(stops) - 1 else stops[place].token
+    return to(f"{HOME}/resource?{query({**kept, 'at': at})}")

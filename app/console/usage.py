@@ -1,0 +1,93 @@
+"""When ACLs and principals were last used, by what the pipeline's last hygiene run has read of the decision log."""
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, MutableMapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+from app.console.findings import FindingsError, Manifest, in_time, last_run, part_of
+from app.console.visits import Visit
+
+_KEY = 20
+_LINE = _KEY + len("67e0a1b2\n")
+
+Acl = MutableMapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """`times` are by ACL's id or principal; whatever the log does not name is left out. `why` there are none."""
+
+    manifest: Manifest | None = None
+    times: Mapping[str, datetime] | None = None
+    why: str | None = None
+
+
+async def last_uses(visit: Visit, home: str | None, acls: Iterable[Acl], *principals: str) -> Uses:
+    """Marks each ACL with its `last_used`, None if it isn't known to be used."""
+    if visit.at is not None:
+        return Uses()
+    if home is None or "://" in home:
+        return Uses(why="tell this service where the pipeline keeps its results (`pipeline.home`, a folder)")
+    marked = list(acls)
+    names = {*principals, *(each["id"] for each in marked)}
+    try:
+        found = await in_time(home, partial(read_uses, home, names))
+    except FindingsError as fault:
+        return Uses(why=str(fault))
+    if found.times is not None:
+        for each in marked:
+            each["last_used"] = found.times.get(each["id"])
+    return found
+
+
+def read_uses(home: str, names: Iterable[str]) -> Uses:
+    """Blocks while it reads. Raises FindingsError."""
+    newest = last_run(home)
+    if newest is None:
+        return Uses(why="run `klamm pipeline nightly` with `--decisions` each night")
+    folder, manifest = newest
+    if manifest.covered_hours is None:
+        return Uses(why="the last night had no decision log; give `klamm pipeline nightly` one by `--decisions`")
+    try:
+        part = part_of(folder / "last-used")
+        if part is None:
+            return Uses(why=f"`{folder}` does not tell; run `klamm pipeline nightly` again")
+        with part.open("rb") as file:
+            lines = _Lines(file.fileno())
+            found = {each: lines.time_of(each) for each in names}
+    except FileNotFoundError:
+        return Uses(why=f"`{folder}` is of a release that did not tell; run `klamm pipeline nightly`")
+    except OSError as error:
+        raise FindingsError(f"`{folder}` can't be read ({error.strerror})") from None
+    except (ValueError, OverflowError):
+        raise FindingsError(f"`{part}` is damaged; run `klamm pipeline nightly` again") from None
+    return Uses(manifest, {name: time for name, time in found.items() if time is not None})
+
+
+class _Lines:
+    """The file as the pipeline writes it, in order: of its lines no more are read than a bisection looks at."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Raises ValueError."""
+        self._descriptor = descriptor
+        self._count, rest = divmod(os.fstat(descriptor).st_size, _LINE)
+        if rest:
+            raise ValueError(rest)
+
+    def time_of(self, name: str) -> datetime | None:
+        """Raises ValueError."""
+        key = sha256(name.encode(errors="replace")).hexdigest()[:_KEY].encode()
+        at = bisect_left(range(self._count), key, key=lambda at: self._line(at)[:_KEY])
+        line = self._line(at) if at < self._count else b""
+        return datetime.fromtimestamp(int(line[_KEY:], 16), UTC) if line.startswith(key) else None
+
+    def _line(self, at: int) -> bytes:
+        line = os.pread(self._descriptor, _LINE, at * _LINE)
+        if not line.endswith(b"\n"):
+            raise ValueError(at)
+        return line

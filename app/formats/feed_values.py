@@ -1,0 +1,169 @@
+"""Records, ACLs and images as events of the feed, and back, with all that their hash and the digest cover."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from app.core.digest import DIGEST_BYTES, digest_of_lines, row_line
+from app.core.image import AuthorizerImage
+from app.core.kafka.bindings import NO_TERMS, AclBinding, AclRow, AclSlice, AclTerms, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.records import (
+    AccessControlEntryRecord,
+    ConfigRecord,
+    Record,
+    RemoveAccessControlEntryRecord,
+    hash_version,
+    record_hash,
+)
+from app.core.token import Token
+from app.formats.feed_events import (
+    Acls,
+    Configs,
+    FeedAcl,
+    FeedRecord,
+    NoEventError,
+    Snapshot,
+    Synced,
+    Transaction,
+    encode,
+)
+
+
+def digest_text(digest: int) -> str:
+    return digest.to_bytes(DIGEST_BYTES).hex()
+
+
+def acl_fields(acl: StandardAcl) -> FeedAcl:
+    return FeedAcl(acl.id, *acl.binding.words, acl.expires_at, acl.owner)
+
+
+def acl_in(fields: FeedAcl) -> StandardAcl:
+    """Raises NoEventError."""
+    acl_id, *words, ends, owner = msgspec.structs.astuple(fields)
+    try:
+        return StandardAcl(acl_id, AclBinding.from_words(words), _whole_second(ends), owner)
+    except KeyError as word:
+        raise NoEventError(f"the ACL {acl_id} has a word that is none of Kafka's: {word}") from None
+
+
+def slice_of(event: Acls) -> AclSlice:
+    """A part of a snapshot, for a replica's image. Raises NoEventError."""
+    rows: list[AclRow] = []
+    terms: dict[bytes, AclTerms] = {}
+    lines: list[bytes] = []
+    for each in event.acls:
+        try:
+            row = (
+                each.id.bytes,
+                _RESOURCE_TYPES[each.resource_type],
+                _PATTERN_TYPES[each.pattern_type],
+                _OPERATIONS[each.operation],
+                _PERMISSION_TYPES[each.permission_type],
+                each.resource_name,
+                each.principal,
+                each.host,
+            )
+        except KeyError as word:
+            raise NoEventError(f"the ACL {each.id} has a word that is none of Kafka's: {word}") from None
+        its_terms = NO_TERMS
+        if each.expires_at is not None or each.owner is not None:
+            its_terms = terms[each.id.bytes] = AclTerms(_whole_second(each.expires_at), each.owner)
+        rows.append(row)
+        lines.append(row_line(row, its_terms))
+    return AclSlice(rows, terms, digest_of_lines(lines))
+
+
+def record_fields(record: Record, *, with_offset: bool = False) -> FeedRecord:
+    offset = record.offset if with_offset else UNSET
+    common = type(record).__name__, hash_version(record), record.actor, record.comment
+    if isinstance(record, ConfigRecord):
+        return FeedRecord(*common, name=record.name, value=record.value, offset=offset)
+    return FeedRecord(*common, acl=acl_fields(record.acl), offset=offset)
+
+
+def transaction_json(epoch: UUID, records: Sequence[Record], parts: Sequence[bytes]) -> bytes:
+    """The event of a transaction; `parts` is the JSON of those of its records that are shown.
+
+    A transaction of 100,000 records, encoded as one, would hold up the event loop for 40 ms.
+    """
+    first, last = records[0], records[-1]
+    token, left_out = str(Token(epoch, last.offset)), len(records) - len(parts)
+    event = Transaction(token, first.offset, last.offset, last.recorded_at, last.hash.hex(), [], left_out)
+    head, _, tail = encode(event).rpartition(b"[]")
+    return b"%b[%b]%b" % (head, b",".join(parts), tail)
+
+
+def records_in(event: Transaction) -> list[Record]:
+    """Of a whole transaction, without their hashes. Raises NoEventError."""
+    return list(_records_in(event))
+
+
+def _records_in(event: Transaction) -> Iterator[Record]:
+    if event.left_out or not event.records or event.last_offset - event.first_offset + 1 != len(event.records):
+        raise NoEventError("not a whole transaction: its records don't fill its offsets")
+    at, first, last = event.recorded_at.astimezone(UTC), event.first_offset, event.last_offset
+    for number, each in enumerate(event.records):
+        yield _record_in(each, first + number, last, at)
+
+
+def chained_records(event: Transaction, previous: bytes) -> Iterator[Record]:
+    """As `records_in`, each with its hash, which follows from `previous`, the hash before the transaction.
+
+    It is for who may not do all at once. Raises NoEventError, at the end if that does not lead to the stated hash.
+    """
+    for record in _records_in(event):
+        previous = record_hash(previous, record)
+        yield replace(record, hash=previous)
+    if previous.hex() != event.hash:
+        raise NoEventError(f"the hash at offset {event.last_offset} is {previous.hex()}, not {event.hash}")
+
+
+def snapshot_of(image: AuthorizerImage, store_time: datetime | None = None) -> Snapshot:
+    counts = len(image.index), len(image.overrides)
+    return Snapshot(str(image.token), image.hash.hex(), digest_of(image.digest), image.cluster_id, *counts, store_time)
+
+
+def configs_of(image: AuthorizerImage) -> Configs:
+    return Configs(dict(image.overrides))
+
+
+def synced_of(image: AuthorizerImage, store_time: datetime | None = None) -> Synced:
+    return Synced(str(image.token), image.hash.hex(), digest_of(image.digest), store_time)
+
+
+def digest_of(digest: int | None) -> str | None:
+    return None if digest is None else digest_text(digest)
+
+
+def _record_in(fields: FeedRecord, offset: int, tx_last: int, at: datetime) -> Record:
+    record: Record
+    actor, comment = fields.actor, fields.comment
+    kind = _ACL_RECORDS.get(fields.kind)
+    if kind is not None and isinstance(fields.acl, FeedAcl):
+        record = kind(offset, tx_last, acl_in(fields.acl), at, actor, b"", comment)
+    elif fields.kind == "ConfigRecord" and isinstance(fields.name, str) and not isinstance(fields.value, UnsetType):
+        record = ConfigRecord(offset, tx_last, fields.name, fields.value, at, actor, b"", comment)
+    else:
+        raise NoEventError(f"`{fields.kind}` at offset {offset} is no record that this version can read")
+    if fields.hash_version != hash_version(record):
+        raise NoEventError(f"hash version {fields.hash_version} is not that of what record {offset} says")
+    return record
+
+
+_RESOURCE_TYPES = {each.name: int(each) for each in ResourceType}
+_PATTERN_TYPES = {each.name: int(each) for each in PatternType}
+_OPERATIONS = {each.name: int(each) for each in AclOperation}
+_PERMISSION_TYPES = {each.name: int(each) for each in AclPermissionType}
+_ACL_RECORDS = {each.__name__: each for each in (AccessControlEntryRecord, RemoveAccessControlEntryRecord)}
+
+
+def _whole_second(moment: datetime | None) -> datetime | None:
+    """An ACL's end. A fraction would be covered by no hash."""
+    if moment is not None and moment.microsecond:
+        raise NoEventError(f"an ACL ends at {moment.isoformat()}, which is no whole second")
+    return None if moment is None else moment.astimezone(UTC)

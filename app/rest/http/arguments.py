@@ -1,0 +1,69 @@
+"""What an endpoint may take, by the annotation of its parameter, and the call from which the edge gives it."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Query, Request
+from starlette.types import Scope
+
+from app.core.context import Reader, RequestContext
+from app.rest.callers.roles import Caller, read
+from app.rest.http.services import Services
+from app.runtime.authorizer import Authorizer
+from app.runtime.past import Past
+
+
+async def _put_by_the_edge() -> None:
+    """A dependency for FastAPI, so that it takes the parameter for none of the request's. It is never called."""
+
+
+async def _at_least(
+    at_least: Annotated[
+        str | None, Query(description="A token: answer from this state of the store or a later one.")
+    ] = None,
+) -> None:
+    """Describes the parameter, which the edge reads."""
+
+
+T = TypeVar("T")
+Body = Annotated[T, Depends(_put_by_the_edge)]
+CurrentAuthorizer = Annotated[Authorizer, Depends(_put_by_the_edge)]
+CurrentServices = Annotated[Services, Depends(_put_by_the_edge)]
+CurrentPast = Annotated[Past, Depends(_put_by_the_edge)]
+CurrentContext = Annotated[RequestContext, Depends(_put_by_the_edge), "context"]
+"""The principal that the body's context names, checked."""
+CurrentReader = Annotated[Reader, Depends(_put_by_the_edge), "reader"]
+"""The principal or the role that reads by a request without a body."""
+
+AT_LEAST = [Depends(_at_least)]
+"""`dependencies` of a route without a body that takes `at_least`."""
+
+
+class Call:
+    __slots__ = ("at_least", "body", "caller", "context", "parameters", "scope", "services")
+
+    def __init__(self, services: Services, caller: Caller, scope: Scope) -> None:
+        self.services = services
+        self.caller = caller
+        self.scope = scope
+        self.body: Any = None
+        self.context: RequestContext | None = None
+        self.at_least: str | None = None
+        self.parameters: Mapping[str, Any] = {}
+
+
+def context_of(call: Call) -> RequestContext:
+    if call.context is None:
+        raise TypeError("the endpoint takes a context, but its body has none")
+    return call.context
+
+
+ARGUMENTS: Mapping[Any, Callable[[Call], Any]] = {
+    CurrentAuthorizer: lambda call: call.services.authorizer,
+    CurrentServices: lambda call: call.services,
+    CurrentPast: lambda call: call.services.past,
+    CurrentContext: context_of,
+    CurrentReader: lambda call: read(call.caller, call.scope),
+    Request: lambda call: Request(call.scope),
+}
+"""What an endpoint may take, by the annotation of its parameter."""

@@ -1,0 +1,77 @@
+"""Runtime's `BulkStore`: a batch of an import in one transaction, by COPY."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.core.continuity import KnownHistory
+from app.core.digest import acl_digest
+from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.errors import ApiException
+from app.core.mutations import BatchOutcome, BulkAcl, CreateAcls
+from app.core.records import AccessControlEntryRecord
+from app.formats.database_url import DatabaseUrl
+from app.store.engine import StoreTimeouts
+from app.store.rows import ACL_COLUMNS, acl_values, in_slices
+from app.store.writing.acl_store import ACL_CONSTANTS, Group
+from app.store.writing.journal import FeedTransaction, FeedWriter
+
+_KEPT = """SELECT natural_key, id, created_offset, coalesce(expires_at <= $2, false) AS has_ended FROM acl
+WHERE natural_key = ANY($1::bytea[])"""
+
+
+class PostgresBulkStore:
+    def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None) -> None:
+        self._feed = FeedWriter(url, timeouts or StoreTimeouts(), "import")
+
+    async def add(
+        self, acls: Mapping[bytes, BulkAcl], actor: str, known: KnownHistory, comment: str | None = None
+    ) -> BatchOutcome:
+        async with self._feed.transaction(known) as transaction:
+            rows = await transaction.connection.fetch(_KEPT, list(acls), transaction.head.recorded_at)
+            kept = {row["natural_key"]: (row["id"].bytes, row["created_offset"]) for row in rows}
+            new = {key: each.stored for key, each in acls.items() if key not in kept}
+            before = transaction.head.last_offset
+            if new:
+                await _copy(transaction, new, actor, comment)
+            created = range(before + 1, transaction.head.last_offset + 1)
+            # One that has ended is about to be removed, unless it is made again.
+            told = [
+                each["natural_key"] for each in rows if acls[each["natural_key"]].acl.says_terms or each["has_ended"]
+            ]
+            again = CreateAcls([acls[key].acl for key in told], actor, None, comment)
+            changed = await _change(transaction, again) if again.acls else 0
+        own = [offset for key, (acl_id, offset) in kept.items() if acl_id == acls[key].id.bytes]
+        found = [offset for key, (acl_id, offset) in kept.items() if acl_id != acls[key].id.bytes]
+        head = transaction.head
+        return BatchOutcome([*own, *created], found, changed, head.epoch, head.last_offset)
+
+    async def close(self) -> None:
+        await self._feed.close()
+
+
+async def _change(transaction: FeedTransaction, creates: CreateAcls) -> int:
+    """Gives ACLs that are there the terms that are said. Returns how many of them had others."""
+    group = Group(transaction.connection, transaction.head)
+    for outcome in await group.apply([creates]):
+        refusals = [outcome] if isinstance(outcome, ApiException) else getattr(outcome, "results", [])
+        for each in refusals:
+            if isinstance(each, ApiException):
+                raise each
+    await transaction.append(group.drafts, group.digest_change, group.prior)
+    return len(group.drafts)
+
+
+async def _copy(
+    transaction: FeedTransaction, new: Mapping[bytes, StandardAcl], actor: str, comment: str | None
+) -> None:
+    connection, head = transaction.connection, transaction.head
+    rows: list[tuple[Any, ...]] = []
+    drafts: list[AccessControlEntryRecord] = []
+    digest = 0
+    async for some in in_slices(list(new.items())):
+        for offset, (key, acl) in enumerate(some, head.last_offset + len(drafts) + 1):
+            drafts.append(AccessControlEntryRecord(offset, 0, acl, head.recorded_at, actor, b"", comment))
+            digest += acl_digest(acl)
+            rows.append((*acl_values(acl, key, offset, actor), head.recorded_at))
+    await connection.copy_records_to_table("acl", records=rows, columns=(*ACL_COLUMNS, *ACL_CONSTANTS))
+    await transaction.append(drafts, digest, by_copy=True)

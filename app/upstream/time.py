@@ -1,0 +1,73 @@
+"""The store's time, as an upstream says it (docs/watch.md, "The store's time"), and when to ask for it anew."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from math import inf
+
+from app.core.backoff import Backoff
+from app.core.continuity import FeedPosition
+from app.core.kafka.errors import StoreUnavailableException
+from app.core.store_time import StoreTime
+from app.core.token import Token
+from app.formats.feed_events import Bookmark, NoEventError
+from app.upstream.connection import Connection, RefusedError
+from app.upstream.stream import opened
+
+_ANEW_S = 300.0
+"""By then the count of the store's time may be 0.15 s ahead."""
+_SLOW_S = 1.0
+"""An upstream that took longer to say the time is asked again: an ALLOW would end that much too early."""
+_PATIENCE_S = 1.0
+_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 2.0, 20.0
+
+
+class UpstreamTime:
+    """The count goes on whatever the upstream does; each answer only makes it closer."""
+
+    def __init__(self, connection: Connection, jitter: Callable[[float, float], float]) -> None:
+        self._connection = connection
+        self._clock = connection.options.clock
+        self._store_time = StoreTime()
+        self._asked_at = self._ask_at = -inf
+        self._backoff = Backoff(_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S, jitter)
+
+    def shown(self) -> datetime | None:
+        """What time it is in the store at most; None before anything is known."""
+        return self._store_time.shown(self._clock())
+
+    def hear(self, store_time: datetime | None, asked_at: float) -> None:
+        """Of the first event since the question, counted from that; of later ones only what is ahead of the count."""
+        if store_time is None:
+            return
+        now = self._clock()
+        if asked_at <= self._asked_at:
+            self._store_time.heard(store_time, now)
+            return
+        self._asked_at = asked_at
+        if now - asked_at <= _SLOW_S:
+            self._ask_at = asked_at + _ANEW_S
+            self._backoff.reset()
+        else:
+            self._ask_at = now
+        self._store_time.answered(store_time, asked_at, now)
+
+    def is_due(self) -> bool:
+        return self._clock() >= self._ask_at
+
+    async def ask(self, url: str, tail: FeedPosition) -> None:
+        """The count runs ahead of the store by and by, which a new question mends. Takes a second at most."""
+        with suppress(StoreUnavailableException, RefusedError, NoEventError, TimeoutError):
+            async with asyncio.timeout(_PATIENCE_S):
+                stream = await opened(self._connection, url, Token(tail.epoch, tail.offset))
+                try:
+                    async for event in stream.events:
+                        if isinstance(event, Bookmark):
+                            self.hear(event.store_time, stream.asked_at)
+                            break
+                finally:
+                    await stream.close()
+        if self.is_due():
+            # What the stream brings waits meanwhile, so an upstream that has no good answer is asked ever more rarely.
+            self._ask_at = self._clock() + self._backoff.next_s()
