@@ -19,10 +19,12 @@ help: ## Show this list
 
 # Wheels only: a source distribution runs code of its own and fetches build tools that no hash covers. PySpark has no
 # wheel: it comes after all others, built by the setuptools that is locked here, and so is Klamm itself.
+# --no-deps: a lock is whole (tests/architecture/test_supply_chain.py). Asked for dependencies too, pip looks for the
+# newest release of what another package wants with an extra, pytest-cov's coverage[toml], and refuses it for its hash.
 # pip is not quiet: what it fetches and builds takes a minute or more, and must be seen to move.
 LOCKED_ALONE = awk '/^[^ \t\#]/ { is = /^$(1)==/ } is' requirements-dev.lock
 LOCKED_BUT = awk '/^[^ \t\#]/ { is = /^$(1)==/ } !is' requirements-dev.lock
-INSTALL := install --disable-pip-version-check --require-hashes --only-binary :all:
+INSTALL := install --disable-pip-version-check --require-hashes --no-deps --only-binary :all:
 
 $(SERVES): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'Klamm needs Python 3.11 or newer; name it: make PYTHON=python3.11 ...'; exit 1; }
@@ -39,7 +41,7 @@ $(STAMP): pyproject.toml requirements-dev.lock | $(SERVES)
 	$(call LOCKED_BUT,pyspark) > .venv/wheels.lock
 	$(call LOCKED_ALONE,pyspark) > .venv/pyspark.lock
 	$(BIN)/pip $(INSTALL) --requirement .venv/wheels.lock
-	$(BIN)/pip $(INSTALL) --no-binary pyspark --no-build-isolation --no-deps --requirement .venv/pyspark.lock
+	$(BIN)/pip $(INSTALL) --no-binary pyspark --no-build-isolation --requirement .venv/pyspark.lock
 	@touch $@
 
 .PHONY: setup

@@ -185,6 +185,7 @@ def test_setup_installs_nothing_without_a_hash() -> None:
     makefile = (ROOT / "Makefile").read_text()
     (shared,) = re.findall(r"^INSTALL := (.*)$", makefile, re.MULTILINE)
     assert "--require-hashes" in shared
+    assert "--no-deps" in shared, "pip would look beyond the lock for what it wants with an extra"
     assert "--only-binary :all:" in shared
     installs = [line for line in makefile.splitlines() if line.startswith("\t") and "/pip " in line]
     assert len(installs) == 5
