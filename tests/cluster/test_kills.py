@@ -15,6 +15,7 @@ from random import Random
 
 import pytest
 
+from tests import quick_spark
 from tests.cluster.nights import BUSY_PATIENCE_S, Company, assert_equal, ended, started, steps_of
 from tests.cluster.standalone import Cluster, driver_environment
 
@@ -27,14 +28,6 @@ _RUNS = 3
 _SHARE = 0.7
 """Of the time that a job takes on one machine, in which it is killed; on the cluster most take longer."""
 
-_SETTINGS = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-_QUICK = [word for name, value in _SETTINGS.items() for word in ("--conf", f"{name}={value}")]
-"""Spark plans again after each stage, and compiles each query, which is more work than these queries are."""
-
 _STEP = re.compile(r"^([a-z-]+) +\S.* \.\.\. ", re.MULTILINE)
 _DONE = re.compile(r"^([a-z-]+) +done in ([\d.]+) s", re.MULTILINE)
 
@@ -43,7 +36,7 @@ _DONE = re.compile(r"^([a-z-]+) +done in ([\d.]+) s", re.MULTILINE)
 def unharmed(cluster: Cluster, company: Company) -> Path:
     """The home of a local run of the same jobs."""
     home, jobs = cluster.shared / "unharmed", [*company.writing().values(), company.reconcile]
-    where = ["--master", "local[2]", "--driver-memory", "512m", *_QUICK]
+    where = ["--master", "local[2]", "--driver-memory", "512m", *quick_spark.ARGUMENTS]
     said = ended(started(company, home, jobs, where, driver_environment(cluster)))
     assert {each["job"]: each["status"] for each in said[1:]} == _WELL
     return home
@@ -103,7 +96,7 @@ def test_the_driver_killed_under_each_job(cluster: Cluster, company: Company, un
 
 
 def _driver(cluster: Cluster, company: Company, home: Path, jobs: Sequence[Sequence[str]]) -> subprocess.Popen[str]:
-    return started(company, home, jobs, [*cluster.arguments, *_QUICK], driver_environment(cluster))
+    return started(company, home, jobs, [*cluster.arguments, *quick_spark.ARGUMENTS], driver_environment(cluster))
 
 
 def _jobs_seen(ended_with: Callable[[], int | None], steps: Path) -> Iterator[str]:

@@ -11,6 +11,7 @@ from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.java import find_java
 from app.pipeline.spark.jdbc_driver import find_driver
 from app.pipeline.spark.session import SessionOptions, spark_session
+from tests import quick_spark
 from tests.left_out import is_short
 
 _TIMEOUT_S = 900
@@ -21,15 +22,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
-
-
-# Spark plans again after each stage, and compiles each query, which is more work than these queries are. The meaning is
-# the same; `make test-full` and the tests of the command run as Spark comes.
-_SHORT_RUN = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +37,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
         shuffle_partitions=2,
         java=java,
         driver=find_driver(None, os.environ),
-        settings=_SHORT_RUN if is_short(request.config) else {},
+        settings=quick_spark.SETTINGS if is_short(request.config) else {},
     )
     with pytest.MonkeyPatch.context() as patch:
         # Half of the short life would go into making code fast that is hardly run again. The room for compiled

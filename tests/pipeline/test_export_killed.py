@@ -18,6 +18,7 @@ from app.pipeline.history.export import exported_records, records_of
 from app.pipeline.history.manifests import read_exported
 from app.pipeline.jobs import export, reconcile
 from app.pipeline.spark.storage import Home
+from tests import quick_spark
 from tests.pipeline.histories import feed_records, jdbc_arguments, password_of, run_job, write_history
 
 pytestmark = pytest.mark.timeout(1200)
@@ -32,6 +33,7 @@ async def start(home: Path, dsn: str) -> asyncio.subprocess.Process:
         *("--driver-memory", "512m", *jdbc_arguments(dsn)),
         # Half of such a short life would go into making code fast that is not run again.
         *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"),
+        *quick_spark.ARGUMENTS,
         env={**os.environ, **password_of(dsn)},
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,

@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow.fs import FileSelector, FileSystem, LocalFileSystem, S3FileSystem
 
+from tests import quick_spark
 from tests.pipeline.histories import jdbc_arguments, password_of, write_history
 from tests.pipeline.ingesting import decisions, line_of
 from tests.s3.fetched import S3, SECRET, s3_server, s3a_jars
@@ -48,6 +49,7 @@ class Place:
             *("--master", "local[2]", "--driver-memory", "700m"),
             # Half of such a short life would go into making code fast that is not run again.
             *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"),
+            *quick_spark.ARGUMENTS,
             *(jdbc_arguments(self._dsn) if job in {"nightly", "reconcile"} else ()),
             env=self._environ,
             stdout=asyncio.subprocess.PIPE,
