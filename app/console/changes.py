@@ -81,8 +81,6 @@ def _change(visit: Visit) -> Change:
     if ends:
         end = ends_at(ends)
         change = Change(tuple(NewAcl(each.binding, end, each.owner) for each in change.create), change.delete)
-    if change.is_empty:
-        raise UsageError("the form does not say which ACLs are meant; go back and begin anew")
     return change
 
 

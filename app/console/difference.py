@@ -8,9 +8,10 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 
 from app.client.ends import end_of
-from app.client.http.replies import ServiceError, parse_acl, parse_binding
+from app.client.http.replies import ServiceError, parse_acl, parse_binding, parse_terms
 from app.client.plan.output import change_parts, unresolved_parts
 from app.console.api import Api, ApiRefusedError
 from app.core.access.diff import AccessDiff, access_diff
@@ -25,7 +26,8 @@ from app.core.kafka.codes import (
 )
 from app.core.kafka.configs import AuthorizerConfig, parse_configs
 from app.core.kafka.errors import InvalidRequestException
-from app.core.kafka.validation import validate_new_acl
+from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.validation import validate_filter, validate_new_acl, validate_terms
 from app.formats.acl_bodies import acl_body
 from app.formats.command_errors import UsageError
 
@@ -39,6 +41,7 @@ _MAX_QUESTIONS = 10_000
 _PAGE = 1_000
 _ATTEMPTS = 3
 MAX_SHOWN = 200
+_NO_CHANGE = "the form does not say which ACLs are meant; go back and begin anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,8 @@ class Change:
             body = json.loads(text)
             create = tuple(_new_acl(each) for each in body["create"])
             delete = tuple(parse_binding(each) for each in body["delete"])
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ServiceError):
-            raise UsageError("the form does not say which ACLs are meant; go back and begin anew") from None
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, ServiceError):
+            raise UsageError(_NO_CHANGE) from None
         return Change(create, delete).checked()
 
     def packed(self) -> str | None:
@@ -91,11 +94,15 @@ class Change:
         return Change.of_json(whole)
 
     def checked(self) -> "Change":
-        """Itself. Raises UsageError for what Kafka would refuse, and for too much."""
+        """Itself. Raises UsageError for what Kafka would refuse, for nothing, and for too much."""
         if len(self.create) + len(self.delete) > MAX_CHANGES:
             raise UsageError(f"more than {MAX_CHANGES} ACLs in one change; use `klamm plan` with a file")
-        for each in self.create:
-            refusal = validate_new_acl(each.binding)
+        # INVARIANT: an address may come from anybody. ANY and MATCH would remove ACLs that no plan shows.
+        if self.is_empty or not all(map(_is_one, self.delete)):
+            raise UsageError(_NO_CHANGE)
+        created = (validate_new_acl(each.binding) or validate_terms(each) for each in self.create)
+        deleted = (validate_filter(AclBindingFilter(*each)) for each in self.delete)
+        for refusal in chain(created, deleted):
             if refusal is not None:
                 raise UsageError(refusal.message)
         return self
@@ -114,9 +121,18 @@ def in_hours(hours: int) -> datetime:
 
 def _new_acl(body: Mapping[str, str | None]) -> NewAcl:
     """What is not said of its end or its owner, an ACL that is there keeps."""
-    expires, owner = body.get("expires_at", KEEP), body.get("owner", KEEP)
-    end = datetime.fromisoformat(expires).astimezone(UTC) if isinstance(expires, str) else expires
-    return NewAcl(parse_binding(body), end, owner)
+    binding, terms = parse_binding(body), parse_terms(body)
+    return NewAcl(binding, terms.expires_at if "expires_at" in body else KEEP, terms.owner if "owner" in body else KEEP)
+
+
+def _is_one(acl: AclBinding) -> bool:
+    """Whether its words are those of an ACL, not of a filter."""
+    return (
+        acl.resource_type > ResourceType.ANY
+        and acl.pattern_type > PatternType.MATCH
+        and acl.operation > AclOperation.ANY
+        and acl.permission_type > AclPermissionType.ANY
+    )
 
 
 @dataclass(frozen=True, slots=True)
