@@ -148,12 +148,7 @@ class Watchers:
             nonlocal timer
             if woken.done():
                 return
-            try:
-                goes_on = push()
-            except Exception:  # noqa: BLE001 - the reader is woken, and meets it again or ends
-                _log.exception("watch_push_failed")
-                goes_on = False
-            if goes_on:
+            if _goes_on(push):
                 timer = loop.call_later(due_s(), look)
             else:
                 woken.set_result(None)
@@ -223,8 +218,17 @@ class Watchers:
             for woken in waiting[at:until]:
                 push = self._waiting.get(woken)
                 # INVARIANT: only who still waits is pushed to; any other reader may have lines under way.
-                if push is not None and not woken.done() and not push():
+                if push is not None and not woken.done() and not _goes_on(push):
                     woken.set_result(None)
                     are_woken = True
             at = until
             await pace.end_step(are_woken=are_woken)
+
+
+def _goes_on(push: Callable[[], bool]) -> bool:
+    """What `push` says. INVARIANT: a fault with one reader holds up no other."""
+    try:
+        return push()
+    except Exception:  # noqa: BLE001 - the reader is woken, and meets it again or ends
+        _log.exception("watch_push_failed")
+        return False
