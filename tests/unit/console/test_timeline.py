@@ -129,3 +129,15 @@ async def test_hostile_names_are_text_in_its_stops(service: Service, browser: Br
     there = await browser.go(f"{form.action}?{urlencode({**form.fields, 'stop': '0'})}")
     check_harmless(there.reply.text)
     assert slider(there)["value"] == "0"
+
+
+async def test_the_next_page_of_principals_is_of_the_same_state(service: Service, browser: Browser) -> None:
+    await service.grant([allow("READ", "orders", principal=f"User:{at:03}") for at in range(101)])
+    then = str(service.authorizer.image.token)
+    await service.grant([allow("READ", "orders", principal="User:zoe")])
+    page = await browser.go(f"{ORDERS}&{urlencode({'at': then})}")
+    (more,) = [each["href"] for _, each in page.elements if "cursor=" in each.get("href", "")]
+    rest = await browser.go(more)
+    assert "User:100" in rest.text
+    assert "As things stood at" in rest.text
+    assert "User:zoe" not in rest.text
