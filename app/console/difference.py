@@ -41,6 +41,7 @@ _MAX_QUESTIONS = 10_000
 _PAGE = 1_000
 _ATTEMPTS = 3
 MAX_SHOWN = 200
+_HALF_MADE = "HALF_MADE"
 _NO_CHANGE = "the form does not say which ACLs are meant; go back and begin anew"
 
 
@@ -257,7 +258,14 @@ async def make(api: Api, change: Change, token: str, comment: str) -> str:
         denies_last = sorted(change.delete, key=lambda acl: acl.permission_type is AclPermissionType.DENY)
         filters = [acl_body(NewAcl(each)) for each in denies_last]
         body = {"filters": filters, "if_unchanged_since": token, **about}
-        token = _token_of(await api.post("/v1/acls/delete", body))
+        try:
+            token = _token_of(await api.post("/v1/acls/delete", body))
+        except ApiRefusedError as refusal:
+            if not change.create:
+                raise
+            # With a code of its own: that of the refusal may say that nothing was done.
+            why = f"the new ACLs were created, but the removal of the others failed: {refusal.detail}"
+            raise ApiRefusedError(refusal.status, _HALF_MADE, why) from None
     return token
 
 

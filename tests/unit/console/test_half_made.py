@@ -1,0 +1,29 @@
+"""A change in two steps that stops between them says what it has done."""
+
+import pytest
+
+from app.console.api import Api
+from app.console.difference import Change
+from app.core.kafka.bindings import NewAcl
+from tests.unit.console.browser import Browser
+from tests.unit.rest.harness import Service, allow
+
+
+async def test_what_was_created_is_told_where_the_removal_is_refused(
+    service: Service, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (allow("READ", name, principal="User:bob") for name in ("old", "new"))
+    await service.grant([old])
+    ask = Api.ask
+
+    async def ask_late(self: Api, method: str, path: str, **asked: object) -> object:
+        if path == "/v1/acls/delete":
+            await service.grant([allow("READ", "another's")])
+        return await ask(self, method, path, **asked)  # type: ignore[arg-type]  # as it came
+
+    plan = await browser.go(f"/console/plan?change={Change((NewAcl(new),), (old,)).packed()}")
+    monkeypatch.setattr(Api, "ask", ask_late)
+    page = await browser.send(plan.form("Create 1 and remove 1"), 409)
+    assert service.authorizer.image.acl_count == 3
+    assert "nothing was done" not in page.text.lower()
+    assert "were created, but the removal of the others failed" in page.text
