@@ -98,8 +98,10 @@ class Change:
         """Itself. Raises UsageError for what Kafka would refuse, for nothing, and for too much."""
         if len(self.create) + len(self.delete) > MAX_CHANGES:
             raise UsageError(f"more than {MAX_CHANGES} ACLs in one change; use `klamm plan` with a file")
-        # INVARIANT: an address may come from anybody. ANY and MATCH would remove ACLs that no plan shows.
-        if self.is_empty or not all(map(_is_one, self.delete)):
+        # INVARIANT: an address may come from anybody. ANY and MATCH would remove ACLs that no plan shows, and what is
+        # created as well would be shown as there, but it is removed in the end.
+        is_both = not {each.binding for each in self.create}.isdisjoint(self.delete)
+        if self.is_empty or is_both or not all(map(_is_one, self.delete)):
             raise UsageError(_NO_CHANGE)
         created = (validate_new_acl(each.binding) or validate_terms(each) for each in self.create)
         deleted = (validate_filter(AclBindingFilter(*each)) for each in self.delete)

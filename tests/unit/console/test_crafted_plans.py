@@ -90,3 +90,10 @@ async def test_terms_that_no_acl_can_have_are_refused(
 
 async def test_a_plan_of_nothing_is_refused(service: Service, browser: Browser) -> None:
     await check_refused(service, browser, crafted(), "does not say which ACLs are meant")
+
+
+async def test_a_plan_that_makes_and_removes_the_same_acl_is_refused(service: Service, browser: Browser) -> None:
+    """It would be shown as one that takes nothing, and is made in the other order: the DENY would go."""
+    await service.grant([allow("READ", "orders", principal="User:bob", permission="DENY")])
+    deny = {**ONE, "permission_type": "DENY"}
+    await check_refused(service, browser, crafted([deny], [deny]), "does not say which ACLs are meant")
