@@ -138,8 +138,8 @@ class _Reader:
         while self._offset < image.offset:
             part = recent.part(self._offset)
             if part is None:
-                # Not encoded yet; a round of its own follows.
-                return True
+                # Not encoded yet; a round of its own follows, and bookmarks until then.
+                break
             if part.size > PART_BYTES or not request.push(part):
                 return False
             self._offset, self._state, self.seen = part.last, part.state, part.lines[-1].token

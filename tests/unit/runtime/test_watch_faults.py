@@ -1,7 +1,15 @@
-"""An unexpected fault with one reader of watch is that reader's own."""
+"""What goes wrong, or takes long, with one reader or one transaction of watch holds up nothing else."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
+from uuid import UUID
 
+import pytest
+
+from app.core.records import Record
+from app.formats.feed_events import Bookmark
+from app.runtime.watch import recent
 from app.runtime.watch.recent import Part
 from tests.fakes import FakeStore
 from tests.unit.runtime.test_watch import SNAPSHOT, equals, reading
@@ -29,3 +37,31 @@ async def test_a_reader_that_cannot_be_pushed_to_holds_up_no_other() -> None:
             assert now() - began < 0.1, "it came with a bookmark's time only"
         assert equals(first.seen, store)
         assert equals(second.seen, store)
+
+
+@in_virtual_time
+async def test_bookmarks_come_while_a_long_transaction_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FakeStore()
+    encoded = recent.transaction_line
+
+    async def slowly(epoch: UUID, records: Sequence[Record]) -> recent.Line:
+        await asyncio.sleep(10)
+        return await encoded(epoch, records)
+
+    def push(part: Part) -> bool:
+        it.seen.take_lines(line.json for line in part.lines)
+        return True
+
+    async with (
+        serving(store) as authorizer,
+        reading(authorizer, replace(SNAPSHOT, push=push, bookmark_s=1.0)) as it,
+    ):
+        await until(lambda: it.offset == 0)
+        await asyncio.sleep(3)
+        before = sum(isinstance(each, Bookmark) for each in it.seen.events)
+        monkeypatch.setattr(recent, "transaction_line", slowly)
+        store.commit([create("a")])
+        await until(lambda: it.offset == 1)
+        # Three that don't come are a broken connection.
+        assert sum(isinstance(each, Bookmark) for each in it.seen.events) - before >= 8
+        assert equals(it.seen, store)
