@@ -32,7 +32,7 @@ settings.load_profile("klamm")
 _numbers = itertools.count(1)
 
 _SPARK, _CLUSTER = "tests/pipeline/", "tests/cluster/"
-_LONGEST = (_SPARK, _CLUSTER, "tests/kafka/", "tests/e2e/test_pipeline_demo.py")
+_LONGEST = (_CLUSTER, _SPARK, "tests/e2e/test_pipeline_demo.py", "tests/kafka/")
 _LONG = (
     "tests/e2e/",
     "tests/contract/test_home_lock.py",
@@ -47,6 +47,9 @@ _HYGIENE = tuple(
 )
 """About half of the work on Spark."""
 
+_ALONE = f"{_SPARK}test_two_at_once.py"
+"""Its tests start a JVM for each command and use no session: each may have any worker."""
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
@@ -59,12 +62,13 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, lest workers that share the suite out end with them; the rest as it was shuffled."""
     left_out.mark_full(items)
-    items.sort(key=lambda item: 0 if item.nodeid.startswith(_LONGEST) else 1 if item.nodeid.startswith(_LONG) else 2)
+    places = (*_LONGEST, _LONG)
+    items.sort(key=lambda item: [item.nodeid.startswith(place) for place in places], reverse=True)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa: ANN401 - xdist has no types
-    """The tests on Spark go to two workers, as they share a session there, a cluster's to one; the others by files."""
+    """The tests on a Spark session go to two workers, which have one each, a cluster's to one; the others by files."""
     if config.getoption("dist") != "loadfile":
         return None
     scheduler = LoadFileScheduling(config, log)
@@ -73,6 +77,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa
     def scope_of(nodeid: str) -> str:
         if nodeid.startswith(_CLUSTER):
             return "cluster"
+        if nodeid.startswith(_ALONE):
+            return nodeid
         if not nodeid.startswith(_SPARK):
             return str(file_of(nodeid))
         return "hygiene on Spark" if nodeid.startswith(_HYGIENE) else "Spark"
