@@ -39,13 +39,13 @@ class Search(Protocol[R, P]):
 
 @dataclass(frozen=True, slots=True)
 class AccessPage(Generic[R]):
-    """All of one image. It may have fewer rows than were asked for although there are more."""
+    """Rows of one image. A page may be shorter than was asked for although there are more."""
 
     rows: list[R]
     next_cursor: str | None
     image: AuthorizerImage
     allowed_by_default: bool
-    """Whether allow.everyone.if.no.acl.found speaks: whoCan, on the resource; whatCan, where no ACL is."""
+    """Whether allow.everyone.if.no.acl.found applies: to the resource (whoCan), wherever no ACL is (whatCan)."""
 
 
 Permission = Callable[[], None]
@@ -96,13 +96,13 @@ async def _page(
 
 
 async def _run(images: Images, image: AuthorizerImage, search: Search[R, P], limit: int) -> bool:
-    """Whether the search came to its end."""
+    """Whether the search is complete."""
     pace = Pace()
     for _ in search.steps():
         if len(search.rows) > limit:
             return False
         await pace.breathe()
-        # INVARIANT: an index that has changed, or is not in use any more, is never looked at again.
+        # INVARIANT: an index that has changed, or is no longer in use, is never read again.
         if images.image is not image:
             return False
     return True

@@ -8,20 +8,20 @@ from app.core.kafka.errors import PoisonedRecordException
 from app.core.records import Record
 from app.runtime.pace import run_through
 
-AT_ONCE = 64  # so many records take about a millisecond; more are prepared beside the image first
+AT_ONCE = 64  # this many records take about a millisecond; more are first prepared beside the image
 
 
 class ImageLostException(Exception):
-    """A fault while an index was being changed: it may be half changed, and must not be decided on."""
+    """A fault while an index was being changed: it may be half changed, so nothing may be decided on it."""
 
 
 async def apply_in_steps(
     image: AuthorizerImage, transaction: Sequence[Record], seen: Callable[[AuthorizerImage], None] = lambda _: None
 ) -> AuthorizerImage:
-    """The image after the transaction; `seen` gets it in the very step of the loop in which readers first see it.
+    """The image after the transaction; `seen` gets it in the same step of the loop in which readers first see it.
 
     The image must be the newest of its index, and this the only change under way. Raises ImageLostException, or
-    PoisonedRecordException and other faults with nothing changed; a cancellation leaves the image as it was, too.
+    PoisonedRecordException and other faults with nothing changed; a cancellation also leaves the image as it was.
     """
     if len(transaction) <= AT_ONCE:
         after = _changed(lambda: image.apply(transaction))

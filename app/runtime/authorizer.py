@@ -53,7 +53,7 @@ class ConfigEntry:
 
 
 class Authorizer:
-    """What rest calls. Decisions never wait: what `authorization` returns holds for one request, to its next await."""
+    """What rest calls. Decisions never wait: what `authorization` returns is valid until the request's next await."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Authorizer:
 
     @property
     def image(self) -> AuthorizerImage:
-        """To be read once per request, so that the whole answer is of one offset."""
+        """Read this once per request, so that the whole answer is at one offset."""
         return self._present.image
 
     def open(self) -> None:
@@ -120,7 +120,7 @@ class Authorizer:
         answer: Callable[[Authorization, Q], A],
         then: Images | None = None,
     ) -> tuple[list[A], Token | None]:
-        """Of the image in use, or of `then`, an image of the past."""
+        """Answers from the image in use, or from `then`, an image of the past."""
         if then is None:
             return await decide_each(self._loader, lambda: self.rights.authorization(context), questions, answer)
 

@@ -29,7 +29,7 @@ class Written(NamedTuple):
 class ChangeLog:
     """Lines are written by a daemon thread, so that a log that nobody reads holds up no decision.
 
-    Those that find no room are left out; `klamm log` has every change.
+    Lines that find no room are dropped; `klamm log` has every change.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class ChangeLog:
         self._thread: Thread | None = None
 
     def tell(self, written: Iterable[Written], token: Token) -> None:
-        """One transaction: a line for each call, actor and comment. One of a single request shows its id and caller."""
+        """A line for each call, actor and comment of a transaction; if it is one request's, with its id and caller."""
         if not _log.isEnabledFor(logging.INFO):
             return
         by: dict[tuple[str, str, str | None], list[Written]] = {}
@@ -60,7 +60,7 @@ class ChangeLog:
             self._put(partial(context.run, _tell, extra))
 
     def close(self) -> None:
-        """Waits for what is not written yet, for a second at most."""
+        """Waits at most a second for lines that are not written yet."""
         if self._thread is not None and self._put(None):
             self._thread.join(_CLOSE_S)
 

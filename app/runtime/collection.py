@@ -10,14 +10,14 @@ _NEVER = 1_000_000_000
 _RECORDS_TO_SPARE = 10_000
 _YOUNG_BETWEEN = 1
 """Collections of the youngest objects before one of the middle generation, which walks over all that these have left:
-after Python's own 10 that took 8 ms with 1,000 readers of watch. Whatever is older waits for a full one."""
+at Python's own 10 that took 8 ms with 1,000 readers of watch. Older objects wait for a full collection."""
 
 
 class Collector:
-    """Runs full collections once a minute in place of the interpreter, which would begin one amid any request.
+    """Runs full collections once a minute in place of the interpreter, which would begin one in mid-request.
 
     What the feed adds to the image is frozen every 10,000 records, so that a full collection walks over little.
-    Whatever else is frozen then and turns to cyclic garbage later is never freed.
+    Anything else that is frozen with it and later becomes cyclic garbage is never freed.
     """
 
     def __init__(self, metrics: Metrics, look_s: float = 1.0, every_s: float = 60.0) -> None:

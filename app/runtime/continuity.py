@@ -16,7 +16,7 @@ def position_of(image: AuthorizerImage) -> FeedPosition | None:
 def lost_history(
     known: FeedPosition | None, learned: FeedPosition | None, image: AuthorizerImage, poll: FeedPoll
 ) -> FeedPosition | None:
-    """Which of these positions, or the image's, the store does not continue; None if it continues all.
+    """The one of these positions, or the image's, that the store does not continue; None if it continues all.
 
     `known` was known before this poll began. What was learned since may be missing from an older poll; but if another
     record is in its place, it is lost.

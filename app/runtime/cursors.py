@@ -1,4 +1,4 @@
-"""Cursors of lists in pages: the place in the list's order where the next page begins, as a text."""
+"""Cursors of lists in pages: the place in the list's order where the next page begins, as text."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ Code = Annotated[int, msgspec.Meta(ge=0, le=127)]
 
 
 class Cursors(Generic[P]):
-    """Of one list, whose places are of this type."""
+    """The cursors of one list, whose places are of this type."""
 
     def __init__(self, place: type[P]) -> None:
         self._place = msgspec.json.Decoder(place)
@@ -31,7 +31,7 @@ class Cursors(Generic[P]):
         with suppress(ValueError, RecursionError):
             if len(cursor) <= _MAX_CHARACTERS:
                 place = self._place.decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-                # Only one text leads to each place.
+                # Each place has only one valid text.
                 if self.encode(place) == cursor:
                     return place
         raise InvalidRequestException("`cursor` is not one of this service; send a `next_cursor` from an earlier reply")

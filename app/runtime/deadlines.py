@@ -1,4 +1,4 @@
-"""Waits that end."""
+"""Waits with a deadline."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,7 +12,7 @@ _abandoned: set[asyncio.Task[Any]] = set()
 
 
 async def bounded(work: Coroutine[Any, Any, T], seconds: float) -> T:
-    """Work that does not end after its cancellation, as on a half-open connection, is left behind."""
+    """Raises TimeoutError. Work that ignores its cancellation, as on a half-open connection, is left behind."""
     task = asyncio.create_task(work)
     try:
         await asyncio.wait({task}, timeout=seconds)
@@ -27,7 +27,7 @@ async def bounded(work: Coroutine[Any, Any, T], seconds: float) -> T:
 
 
 async def answered(answer: asyncio.Future[T], seconds: float) -> T:
-    """Awaits a future that somebody else settles. Raises TimeoutError at the deadline, and settles it so.
+    """Awaits a future that somebody else settles. Raises TimeoutError at the deadline, and sets it on the future.
 
     It costs a fraction of asyncio.timeout, which matters where every update waits twice.
     """

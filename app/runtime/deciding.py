@@ -1,4 +1,4 @@
-"""Work on one image that may take long: in short steps, begun anew if the image changes, so all at one offset."""
+"""Long work on one image, in short steps: it begins again if the image changes, so that all is at one offset."""
 
 from collections.abc import Callable, Generator, Sequence
 from math import inf
@@ -14,7 +14,7 @@ from app.runtime.ports import Images
 
 _ATTEMPTS = 3
 _MOST_STEPS_AT_ONCE = 200
-"""Steps of authorizeByResourceType, each of some hundred patterns, that take milliseconds together."""
+"""This many steps of authorizeByResourceType, of some hundred patterns each, take milliseconds together."""
 _QUESTIONS_IN_A_STEP = 16
 
 Q = TypeVar("Q")
@@ -26,10 +26,10 @@ Authorize = Callable[[], Authorization]
 
 
 async def at_one_offset(image: Callable[[], object], begin: Callable[[], Generator[None, None, T]]) -> T | None:
-    """What the steps return, with turns for others in between; None if the image changes all the time."""
+    """What the steps return, with turns for others in between; None if the image keeps changing."""
     for _ in range(_ATTEMPTS):
         pace, begun_on, steps = Pace(), image(), begin()
-        # INVARIANT: an index that has changed, or is not in use any more, is never looked at again.
+        # INVARIANT: an index that has changed, or is no longer in use, is never read again.
         while image() is begun_on:
             try:
                 next(steps)
@@ -41,7 +41,7 @@ async def at_one_offset(image: Callable[[], object], begin: Callable[[], Generat
 
 
 def at_once(steps: Generator[None, None, T], *, most_steps: int = 1_000, most_s: float = inf) -> T | None:
-    """None if the steps are more than these, or take longer."""
+    """None if there are more steps, or they take longer."""
     ends_at = perf_counter() + most_s
     for _ in range(most_steps):
         try:
@@ -57,7 +57,7 @@ def at_once(steps: Generator[None, None, T], *, most_steps: int = 1_000, most_s:
 async def decide_each(
     images: Images, authorize: Authorize, questions: Sequence[Q], answer: Callable[[Authorization, Q], A]
 ) -> tuple[list[A], Token | None]:
-    """Answers of one state, whose token comes with them; in one step where the store changes all the time."""
+    """Answers of one state, and its token; in a single step if the store keeps changing."""
 
     def steps() -> Generator[None, None, list[A]]:
         authorization, answers = authorize(), list[A]()
@@ -79,7 +79,7 @@ async def by_resource_type(
 ) -> tuple[Verdict, Token | None]:
     """Kafka's authorizeByResourceType (KIP-504); it waits only where the caller has thousands of patterns.
 
-    Raises OffsetNotAvailableException if the store changes all the time and one state takes too long to look at.
+    Raises OffsetNotAvailableException if the store keeps changing and one state takes too long to search.
     """
     verdict = await at_one_offset(lambda: images.image, lambda: authorize().by_resource_type(operation, resource_type))
     if verdict is None:

@@ -1,7 +1,7 @@
-"""Removes ACLs that have ended, and counts those that end.
+"""Removes ACLs that have ended, and counts those that have an end.
 
-Decisions don't wait for it: an ALLOW is not seen from its end on (`core/image.AuthorizerImage.now`). A DENY holds until
-its removal, which is a record like any other.
+Decisions don't wait for it: an ALLOW is no longer seen once it has ended (`core/image.AuthorizerImage.now`). A DENY
+holds until its removal, which is a record like any other.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class _Census:
 
 
 class Expiry:
-    """The store's own clock says what has ended, at each look at the feed and again under the head's lock."""
+    """The store's own clock says what has ended, at each poll of the feed and again under the head's lock."""
 
     def __init__(self, loader: Loader, mutator: Mutator, metrics: Metrics, options: RuntimeOptions) -> None:
         self._loader = loader
@@ -68,7 +68,7 @@ class Expiry:
             # All replicas find it at the same time: the first one removes it, and the others see that it is gone.
             await asyncio.sleep(self._options.jitter(0.0, _SPREAD_S))
             if holds_ended.is_set():
-                # The next look says whether anything is left.
+                # The next poll says whether anything is left.
                 holds_ended.clear()
                 await self._remove()
 

@@ -13,20 +13,20 @@ from app.runtime.pace import Pace
 from app.runtime.ports import Images
 
 _MOST_STEPS_AT_ONCE = 26
-"""Steps of some hundred ACLs each, beside one for each question, that take milliseconds together."""
+"""This many steps of some hundred ACLs each, plus one for each question, take milliseconds together."""
 
 Permission = Callable[[], tuple[Authorization, bool]]
-"""Checks the asker's rights against the image in use, and gives whom is asked about against the same image, and
+"""Checks the asker's rights against the image in use. Returns the caller asked about, against the same image, and
 whether the asker may see ACLs of other principals. Raises ApiException."""
 
 
 async def explain_all(
     images: Images, questions: Sequence[Question], permission: Permission
 ) -> tuple[list[Explanation], Token | None]:
-    """One explanation a question, in order, all at the offset of the token; the questions are all of one caller.
+    """One explanation a question, in order, all at the offset of the token; the questions are all about one caller.
 
     Raises what `permission` raises, before any look-up and at the offset of the answer; OffsetNotAvailableException if
-    the store changes all the time and one state of it can't be searched fast enough.
+    the store keeps changing and one state of it can't be searched fast enough.
     """
     pace = Pace()
     permission()
@@ -67,7 +67,7 @@ async def _near_misses(images: Images, question: Question, permission: Permissio
             return []
         for _ in search.steps():
             await pace.breathe()
-            # INVARIANT: an index that is not in use any more is never looked at, it may be half dismantled.
+            # INVARIANT: an index that is no longer in use is never read: it may be half dismantled.
             if images.image.index is not image.index:
                 break
         else:
@@ -76,7 +76,7 @@ async def _near_misses(images: Images, question: Question, permission: Permissio
 
 def _explaining(rights: tuple[Authorization, bool], question: Question, near: Sequence[NearMiss]) -> Explaining:
     authorization, of_others = rights
-    # INVARIANT: the asker sees what it may see at the offset of the answer, whatever it might when it was searched.
+    # INVARIANT: the asker sees what it may see at the offset of the answer, whatever it might see during the search.
     if not of_others:
         near = [each for each in near if each.acl.binding.principal in question.speaking]
     return Explaining(authorization.image, authorization, question, near, of_others=of_others)

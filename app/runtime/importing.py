@@ -1,6 +1,6 @@
 """Bulk loading: bindings become batches, batches become transactions, and an outage in between is waited out.
 
-While one batch is written the next is made ready.
+While one batch is written, the next is prepared.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from app.core.token import Token
 from app.runtime.deadlines import bounded, stop
 from app.runtime.ports import BulkStore
 
-_SLICE = 100  # bindings that are made ready in one step: about a millisecond, for which an answer of PostgreSQL waits
+_SLICE = 100  # bindings prepared in one step: about a millisecond, during which PostgreSQL's answer waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +49,8 @@ class ImportCounts:
     read: int = 0  # bindings whose batch is in the store: the sum of the next three
     created: int = 0
     there: int = 0  # ACLs that were in the store before this import met them
-    changed: int = 0  # of those, the ones that have got another end or owner
-    repeated: int = 0  # bindings that had come before in the same import
+    changed: int = 0  # of those, the ones that were given another end or owner
+    repeated: int = 0  # bindings that had already come in the same import
     token: Token | None = None  # where the feed stood after the last batch
     trouble: str | None = None  # why the present batch has to be tried again
     interrupted: bool = False  # whether the import was stopped before its end
@@ -95,14 +95,14 @@ class Importer:
     async def run(self, acls: Iterable[NewAcl]) -> None:
         """Raises StoreUnavailableException or RequestTimedOutException at once for the first batch, later after
         `give_up_s` of nothing else; TokenEpochMismatchException if the store's history changed meanwhile; and whatever
-        `acls`, which must be valid, raises. Of equal ACLs the last one says the terms.
+        `acls`, which must be valid, raises. Of equal ACLs, the last one's terms hold.
         """
         source = iter(acls)
         following = asyncio.create_task(self._next(source))
         try:
             batch = await following
             following = asyncio.create_task(self._next(source))
-            # Also if there is nothing to write: this finds out the feed's offset, and whether there is a store.
+            # Even with nothing to write: this finds out the feed's offset, and whether there is a store.
             while await self._write(batch):
                 batch = await following
                 if not batch.read:
@@ -182,7 +182,7 @@ class Importer:
 
 
 class OffsetRanges:
-    """Offsets that rise, kept as ranges: few even for millions, as long as few other writers come between."""
+    """Rising offsets, kept as ranges: few even for millions, as long as few other writers come between."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []

@@ -54,7 +54,7 @@ async def _page(images: Images, acl_filter: AclBindingFilter, limit: int, after:
         if len(found) > limit:
             break
         await asyncio.sleep(0)
-        # INVARIANT: an index that is not in use any more is never looked at, it may be half dismantled.
+        # INVARIANT: an index that is no longer in use is never read: it may be half dismantled.
         if images.image.index is not image.index:
             return None
     if len(found) <= limit:

@@ -150,7 +150,7 @@ class Loader:
         return False
 
     def _askers_before(self, at: float) -> int:
-        """Who had asked when a poll's head was known to be the store's: only they can be told that it is."""
+        """How many had asked when a poll's head was known to be the store's: it answers only those. -1: none."""
         while len(self._askers) > 1 and self._askers[1][0] <= at:
             self._askers.popleft()
         asked_at, askers = self._askers[0]
@@ -194,9 +194,9 @@ class Loader:
         self._current(equal_at, doubt)
 
     async def _load_or_restore(self) -> None:
-        """Once, while there is no image yet and the source is away, the state file's serves until the source is back.
+        """Loads. If there is no image yet and the source is away, the state file's serves until it is back; tried once.
 
-        The fault is raised all the same.
+        The fault is raised even then.
         """
         try:
             await self._load()
@@ -224,7 +224,7 @@ class Loader:
             raise
 
     def _resume(self) -> None:
-        """The feed goes on behind the image in use."""
+        """Makes the feed continue from the image in use."""
         position = position_of(self.image)
         if position is not None:
             self._feed.resume(position)

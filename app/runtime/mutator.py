@@ -85,7 +85,7 @@ class Mutator:
         self._idle = asyncio.Event()
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
-        # To ask for the running loop costs a system call (Python 3.11), which is felt at each update.
+        # Asking for the running loop costs a system call (Python 3.11), which every update would pay.
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def open(self) -> None:
@@ -172,7 +172,7 @@ class Mutator:
                 await asyncio.sleep(self._backoff.next_s())
 
     def _mutations_of(self, group: list[_Pending]) -> Generator[Mutation, None, None]:
-        """The store begins to read these when their turn has come; an empty group is filled then."""
+        """The store begins to read these when their turn comes; an empty group is filled then."""
         if not group:
             group += self._next_group()
         for pending in group:
@@ -240,7 +240,7 @@ class Mutator:
         return True
 
     def _queue_again(self, group: Sequence[_Pending]) -> None:
-        """Puts them before all others, as they came first, without those whose callers have left."""
+        """Puts them back in front, as they came first, without those whose callers have left."""
         for pending in group:
             pending.in_flight = False
             if self._closing:

@@ -15,23 +15,23 @@ COUNTING_CLOCK = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", tim
 class StateOptions:
     """The folder where a replica keeps its image, and how long that may be used without the source. Times in seconds.
 
-    `wall_clock` tells the time since 1970: no other clock goes on while nobody runs.
+    `wall_clock` tells the time since 1970: no other clock goes on while the service is down.
     """
 
     path: Path
     max_age_s: float = 24 * 3_600.0
     key: bytes | None = None
     cluster_id: str | None = None
-    """Whose image alone may be used; None: any."""
+    """Only an image of this cluster may be used; None: of any."""
     clocks_differ_s: float = 60.0
-    """A file from further ahead is refused: one of the two times is wrong, so its age is not known."""
+    """A file dated further ahead is refused: one of the two clocks is wrong, so its age is not known."""
     bookmark_s: float = 10.0
     """How often the file says that the source was seen."""
     least_tail_bytes: int = 4 * 1024 * 1024
-    """The file is made anew once more than this, and more than an eighth of its snapshot, stands behind that."""
+    """The file is rewritten once its tail exceeds both this and an eighth of its snapshot."""
     rest_s: float = 10.0
     rest_for_each: float = 10.0
-    """From one snapshot's end to the next one it is `rest_s`, or so many times what the last one took."""
+    """From one snapshot's end to the next: `rest_s`, or this many times what the last one took, if that is longer."""
     wall_clock: Callable[[], float] = time.time
 
 
@@ -53,12 +53,12 @@ class RuntimeOptions:
     fresh snapshot, built in slices, brings it instead."""
     poll_timeout_s: float = 2.0  # for one poll of the feed
     snapshot_timeout_s: float = 35.0
-    """Each next part of a snapshot; the store may have to sort all ACLs before the first."""
+    """For each part of a snapshot; the store may have to sort all ACLs before the first."""
     write_timeout_s: float = 30.0
     """For one transaction of the writer; past it the outcome is unknown. The store's own limits should come first."""
     first_backoff_s: float = 0.05
     max_backoff_s: float = 0.5
-    """Short, so that all flows again within 2 s of the store's return; the store spares its server by itself."""
+    """Short, so that all works again within 2 s of the store's return; the store itself spares its server."""
     max_poison_backoff_s: float = 30.0
     """The longest rest between snapshots that are tried because a record can't be applied."""
     max_group_mutations: int = 500
@@ -69,18 +69,18 @@ class RuntimeOptions:
     max_queued_bindings: int = 200_000
     max_delayed_operations: int = 10_000  # how many requests may wait for an offset at once
     drain_timeout_s: float = 2.5
-    """What each of the four waits of closing may take; together they stay near 10 s even if all of them hang."""
+    """How long each of the four waits of closing may take; together they stay near 10 s even if all of them hang."""
     load_turn: Callable[[float], AbstractAsyncContextManager[object]] = nullcontext
-    """Entered for each load of a snapshot, so that workers of one machine load one after the other. The wait for it
-    ends after so many seconds at most."""
+    """Entered for each load of a snapshot, so that workers of one machine load one after the other. It is given the
+    most seconds to wait."""
     first_turn_s: float = 300.0
     reload_turn_s: float = 5.0
-    """What a load waits for its turn; not long if an image is served meanwhile that the store has left."""
+    """How long a load waits for its turn; not long if the image served meanwhile is one that the store has left."""
     state: StateOptions | None = None
-    """Without it the image is kept nowhere."""
+    """None: the image is kept in memory only."""
     clock: Callable[[], float] = COUNTING_CLOCK
     jitter: Callable[[float, float], float] = random.uniform
 
     def within(self, seconds: float) -> float:
-        """What a caller may wait that asks for so long."""
+        """How long a caller that asks for this may wait."""
         return min(max(0.0, seconds), self.max_request_timeout_s)

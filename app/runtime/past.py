@@ -1,4 +1,4 @@
-"""The past: what changed, and how everything stood at a moment, for those who may ask it of now."""
+"""The past: what changed, and how everything stood at a moment, for callers who may ask the same of now."""
 
 import asyncio
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ CURSORS: Cursors[int] = Cursors(int)
 _MOST = (1 << 63) - 1
 _STEP = 500
 _STRETCH, _STRETCHES = 1_000, 8
-"""ACLs that are looked at for those that a filter lets through; where that is all of them, two for each wanted."""
+"""How many ACLs are searched for those that match a filter; if all match, two for each that is wanted."""
 _MOST_RESOURCES = 100
 
 
@@ -49,7 +49,7 @@ class HistoryPage:
 
 
 class Past:
-    """INVARIANT: rights are those of now, looked at before any record is, and again before it is shown."""
+    """INVARIANT: present rights apply. They are checked before any record is read, and again before it is shown."""
 
     def __init__(self, authorizer: Authorizer, source: PastStore | PastElsewhere | None) -> None:
         self._authorizer = authorizer
@@ -131,7 +131,7 @@ class Past:
         )
 
     async def image_at(self, at: str, scope: PastScope) -> PastImage:
-        """What core needs to answer a question of this scope. The asker's rights are to be looked at before."""
+        """What core needs to answer a question of this scope. Check the asker's rights first."""
         return await self._image_of(await self._store().state(moment_of(at, "at"), scope))
 
     async def _image_of(self, state: PastState) -> PastImage:

@@ -26,7 +26,7 @@ class Polls:
     def __init__(self, feed: ChangeFeed, present: PresentImage, metrics: Metrics, options: RuntimeOptions) -> None:
         self.known = KnownHistory()
         self.holds_ended = asyncio.Event()
-        """Set if the store had ACLs that have ended at the last look."""
+        """Set if the store held ACLs that had ended at the last poll."""
         self.lost: FeedPosition | None = None
         """What the store has lost, until its epoch is renounced for it."""
         self._feed = feed
@@ -35,7 +35,7 @@ class Polls:
         self._options = options
 
     async def next(self, image: AuthorizerImage) -> tuple[FeedPoll, float]:
-        """What a feed that continues the image brings, and the time as of which its head was the store's."""
+        """A poll that continues the image, and by `clock` when its head was the store's."""
         self._metrics.feed_polls += 1
         known, options = self._still_known(), self._options
         asked_at = options.clock()
@@ -82,5 +82,5 @@ class Polls:
         await self.renounce()
 
     def _still_known(self) -> FeedPosition | None:
-        """What the store has to continue; None also if it does not, and could not be told so yet."""
+        """What the store has to continue; None also if it has lost that and no later epoch is known yet."""
         return None if self.known.is_lost else self.known.position

@@ -1,8 +1,8 @@
 """What the runtime needs of a store. Tests hand in fakes; the command line hands in PostgreSQL.
 
 Faults are StoreUnavailableException (for a write: certainly nothing was committed) and, for writes,
-RequestTimedOutException (that is unknown). Any other exception of a write is a fault of what was to be written, and
-nothing of it was committed.
+RequestTimedOutException (the outcome is unknown). Any other exception of a write is a fault of what was to be written,
+and nothing of it was committed.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from app.core.records import FeedHead, FeedPoll
 
 
 class Images(Protocol):
-    """Where an answer finds the image that it stands on: in use now, or of a moment of the past."""
+    """Where an answer gets its image: the one in use, or that of a past moment."""
 
     @property
     def image(self) -> AuthorizerImage: ...
@@ -48,7 +48,7 @@ class ChangeFeed(SnapshotSource, Protocol):
         """Ids of the followers from this replica on towards the store; none if it is on the store itself."""
 
     def resume(self, position: FeedPosition) -> None:
-        """The next polls are of this position, which the last snapshot of this feed has not brought."""
+        """The next polls go on from this position, which did not come with this feed's last snapshot."""
 
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         """The head, the hash at the offset, and whole transactions behind it: `limit` records or one transaction."""
@@ -93,9 +93,9 @@ class BulkStore(Protocol):
     async def add(
         self, acls: Mapping[bytes, BulkAcl], actor: str, known: KnownHistory, comment: str | None = None
     ) -> BatchOutcome:
-        """Writes the batch in one transaction. The ACLs come by their natural keys.
+        """Writes the batch in one transaction. The keys of `acls` are the natural ones.
 
-        Those that exist get the terms that are said of them, which must lie ahead, as by createAcls. `known` is as in
+        ACLs that exist get the terms given here, which must lie ahead, as by createAcls. `known` is as in
         `AclStore.write`. A batch whose outcome is unknown may be given again, with the same ids.
         """
 
@@ -111,14 +111,14 @@ class PastStore(Protocol):
 
     async def state(self, at: Moment, scope: PastScope) -> PastState:
         """Raises OffsetOutOfRangeException, which names the oldest state that is known, TokenEpochMismatchException,
-        OffsetNotAvailableException for a token that lies ahead, InvalidRequestException for a time that does and for
-        a scope that holds too much.
+        OffsetNotAvailableException for a token that lies ahead, InvalidRequestException for a time that lies ahead
+        and for a scope that holds too much.
         """
 
     async def stretch(self, at: Moment, after: SortKey | None, rows: int) -> PastState:
         """The first ACLs in the order of lists, from about this place on: all, up to that of the next stretch.
 
-        About so many ACLs, or changes of them, are looked at.
+        About `rows` ACLs, or changes of them, are read.
         """
 
     async def close(self) -> None: ...

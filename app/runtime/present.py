@@ -9,7 +9,7 @@ from app.core.store_time import StoreTime
 
 
 class PresentImage:
-    """Decisions read `image`, and nothing else gives them one. It is replaced in one step of the event loop."""
+    """Decisions get their image from `image` alone. It is replaced in one step of the event loop."""
 
     def __init__(self, image: AuthorizerImage, store_time: StoreTime, clock: Callable[[], float]) -> None:
         self._image = image
@@ -21,18 +21,18 @@ class PresentImage:
     @property
     def image(self) -> AuthorizerImage:
         """Another object once an ALLOW of it has ended."""
-        # INVARIANT: the clock is looked at before each decision, so that a process that was frozen denies first.
+        # INVARIANT: the clock is read before each decision, so that a process that was frozen denies first.
         if self._ends_at is not None and self._clock() >= self._ends_at:
             self._move(self._image.index.ends.first or 0)
         return self._image
 
     def replace(self, image: AuthorizerImage) -> None:
-        # On one index the time never goes back: what has passed there is not looked for again.
+        # On one index the time never goes back: what has passed there is not searched for again.
         self._image = image.as_of(self._image.now) if image.index is self._image.index else image
         self._move()
 
     def looked(self, store_time: datetime, asked_at: float) -> None:
-        """The store's clock, in an answer to a question that was asked when `clock` was `asked_at`."""
+        """Takes the store's time from the answer to a question asked when `clock` was `asked_at`."""
         self._store_time.looked(store_time, asked_at)
         if self._image.now == inf:
             self._move()

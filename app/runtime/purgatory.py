@@ -30,7 +30,7 @@ class Purgatory:
         self._heaps: dict[UUID, list[_Entry]] = {}
         self._numbers = itertools.count()
         self._closed = False
-        # To ask for the running loop costs a system call (Python 3.11), which is felt at each update.
+        # Asking for the running loop costs a system call (Python 3.11), which every update would pay.
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def has_passed(self, token: Token) -> bool:
@@ -119,7 +119,7 @@ class Purgatory:
         try:
             await answered(future, timeout_s)
         except TimeoutError:
-            # The offset may have come in the very step of the deadline.
+            # The offset may have come in the same step as the deadline.
             if not self.has_passed(token):
                 self._metrics.purgatory_expirations += 1
                 raise

@@ -71,7 +71,7 @@ class Readiness:
         self._tell()
 
     def restored(self, age_s: float) -> None:
-        """What is published next is the state file's image, which equalled the head so long ago."""
+        """The next image published is the state file's, which equalled the head this long ago."""
         self.is_from_state_file = True
         self._equal_at = self._clock() - age_s
 
@@ -155,6 +155,6 @@ class Readiness:
                     await self._change.wait()
 
     def _tell(self) -> None:
-        # This wakes those who wait now; those who come later wait for the next change.
+        # This wakes those that wait now; later ones wait for the next change.
         self._change.set()
         self._change.clear()

@@ -43,9 +43,9 @@ class Rights:
         return self._authorization_of(image, context.principal, context.client_address, context.groups)
 
     def authorization_then(self, context: RequestContext, image: AuthorizerImage) -> Authorization:
-        """The caller against an image of the past. It needs its rights of now as well: raises as `authorization`."""
+        """The caller against an image of the past. It needs its present rights too: raises as `authorization`."""
         self.authorization(context)
-        # INVARIANT: whoever was a super user then is spoken for only by who may speak for one.
+        # INVARIANT: only a sender that may speak for super users speaks for a principal that was one then.
         if context.principal in image.config.super_users:
             context.check_super_user()
         return self._authorization_of(image, context.principal, context.client_address, context.groups)
@@ -53,7 +53,7 @@ class Rights:
     def explained(
         self, context: RequestContext, about: ExplainedCaller, image: AuthorizerImage
     ) -> tuple[Authorization, bool]:
-        """The caller that is explained against an image, and whether the asker sees ACLs of others.
+        """The caller to explain, against an image, and whether the asker sees ACLs of others.
 
         Raises ClusterAuthorizationException, AuthorizerNotReadyException.
         """
@@ -61,7 +61,7 @@ class Rights:
         return self._authorization_of(image, *about), sees_all
 
     def check_super_user(self, context: RequestContext) -> None:
-        """`authorization` checks it as well; this is for those who wait before the decision."""
+        """`authorization` checks it as well; this is for requests that wait before the decision."""
         if context.principal in self._present.image.config.super_users:
             context.check_super_user()
 
@@ -113,6 +113,6 @@ class Rights:
 
 
 def _is_itself(about: ExplainedCaller, context: RequestContext) -> bool:
-    # INVARIANT: who sees no ACLs of others is shown those of groups that it is in, and of no others.
+    # INVARIANT: a caller that sees no ACLs of others is shown those of its own groups, and of no other groups.
     own = () if context.groups is None else context.groups.principals
     return about.principal == context.principal and (about.groups is None or {*about.groups.principals} <= {*own})

@@ -21,7 +21,7 @@ _SLICES_AHEAD = 2
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """What is known once the slices are over."""
+    """What is known after the last slice."""
 
     head: FeedHead
     configs: Mapping[str, str]
@@ -52,7 +52,7 @@ async def load_image(
             # The new image outlives every collection: the first one would walk over all of it, for 40 ms and more.
             gc.freeze()
     except BaseException:
-        # What was built until then is freed in steps.
+        # What has been built so far is freed in steps.
         await run_through(builder.index.dismantle())
         raise
     finally:

@@ -1,4 +1,4 @@
-"""Updates of callers that may make them: validate, write, wait until this process' image shows them (KIP-140)."""
+"""Updates by callers that may make them: validate, write, wait until this process' image shows them (KIP-140)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar

@@ -37,11 +37,11 @@ class StateFolder:
         return self.path / "image.ndjson.refused"
 
     def make(self) -> None:
-        """Makes the folder if only it is missing. Raises OSError."""
+        """Makes the folder, but no parent of it. Raises OSError."""
         self.path.mkdir(mode=_FOLDER_MODE, exist_ok=True)
 
     def lock_service(self) -> bool:
-        """Whether no other service holds the folder; this one holds it to its end. Raises OSError."""
+        """False if another service holds the folder; else this one holds it until it ends. Raises OSError."""
         return self._lock("service.lock")
 
     def lock_writer(self) -> bool:
@@ -58,7 +58,7 @@ class StateFolder:
         if held is not None:
             if _is_at(self.path / name, held):
                 return True
-            # The folder was taken away, and with it what others look at.
+            # The folder was removed, and with it the lock that others try.
             os.close(self._locks.pop(name))
         self.make()
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -79,7 +79,7 @@ class StateFolder:
         With a key, its seals say who wrote it; without, owner and mode have to.
         """
         try:
-            # A pipe would keep whoever opens it waiting.
+            # Opening a pipe would wait for its other end.
             descriptor = os.open(self.image, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as fault:
             if fault.errno != errno.ELOOP:
@@ -100,7 +100,7 @@ class StateFolder:
         return stream
 
     def set_aside(self, stream: IO[bytes]) -> bool:
-        """Takes the state file that was read out of the way, unless another has come in its place. Raises OSError."""
+        """Moves away the state file that was read, unless another has taken its place. Raises OSError."""
         if not self.lock_writer() or not _is_at(self.image, stream.fileno()):
             return False
         self.image.replace(self.refused)
@@ -116,7 +116,7 @@ class StateFolder:
 
 
 class NewImage:
-    """A state file while it is written, by one thread at a time. Its methods raise OSError, and then it is done for."""
+    """A state file being written, by one thread at a time. Once a method has raised OSError, it is of no use."""
 
     def __init__(self, image: Path, fresh: Path, descriptor: int) -> None:
         self.size = 0
@@ -124,7 +124,7 @@ class NewImage:
         self._fresh: Path | None = fresh
         self._descriptor = descriptor
         self._synced = 0
-        # A thread that is left behind must not write to what has got this descriptor's number meanwhile.
+        # A thread that is left behind must not write to whatever has this descriptor's number by then.
         self._is_open = True
         self._turn = Lock()
 
@@ -143,7 +143,7 @@ class NewImage:
             self._sync()
 
     def show(self) -> None:
-        """From now on it is the state file, also after a power failure."""
+        """Makes this the state file, even after a power failure."""
         with self._turn:
             self._check()
             if self._fresh is None:

@@ -1,7 +1,7 @@
 """Keeps the replica's image in a file: a recording of its own watch stream, so no decision waits for a disk.
 
-A snapshot goes into a new file, which takes the old one's place once it is whole and the source was seen since. The
-transactions follow there. When they have become many, or the image was replaced, it begins again.
+A snapshot goes into a new file, which replaces the old one once it is whole and the source was seen since. The
+transactions follow in it. When there are many, or the image was replaced, a new file begins.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _LOOK_S = 1.0
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 1.0, 60.0
 _AT_ONCE_BYTES = 1024 * 1024
 _LONGEST_TRANSACTION = 1024 * 1024
-"""In bytes. To read a longer one would hold up the loop, so a new snapshot brings it."""
+"""In bytes. Reading a longer one would hold up the loop, so a new snapshot brings it."""
 _SEEN_AGAIN_S = 0.01
 
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class StateKeeper:
             try:
                 rest_s = await self._keep() if self._may_begin() else _LOOK_S
             except ApiException:
-                # Too many others are being sent snapshots, or the image has just left.
+                # Too many others are being sent snapshots, or the image has just been dropped.
                 rest_s = self._backoff.next_s()
             except OSError as fault:
                 rest_s = self._fault(fault)
@@ -67,13 +67,13 @@ class StateKeeper:
             await asyncio.sleep(rest_s)
 
     def _may_begin(self) -> bool:
-        """Not before the source has been seen, and only one process of the service. Raises OSError."""
+        """True once the source has been seen, in one process of the service. Raises OSError."""
         if self._watchers.image is None or self._watchers.readiness.is_from_state_file:
             return False
         return self._folder.lock_writer()
 
     async def _keep(self) -> float:
-        """One file, from its snapshot to the last transaction that it takes. Returns the rest that is due then.
+        """Writes one file, from its snapshot to the last transaction in it. Returns the rest that is due, in seconds.
 
         Raises OSError, ApiException.
         """
@@ -102,7 +102,7 @@ class StateKeeper:
         return max(0.0, (next_at or self._next_at(began_at)) - self._clock())
 
     def _next_at(self, began_at: float) -> float:
-        """When the next snapshot may begin, as of the end of one: each costs the loop what decisions could have."""
+        """When the next snapshot may begin, at the end of one: each takes time that decisions could have."""
         took_s = self._clock() - began_at
         return self._clock() + max(self._state.rest_s, self._state.rest_for_each * took_s)
 
@@ -121,7 +121,7 @@ class StateKeeper:
 
 
 class _Recording:
-    """What the stream sends, in one file; each time that it writes behind the snapshot, a seal follows."""
+    """What the stream sends, in one file; a seal follows whatever is written behind the snapshot."""
 
     def __init__(self, file: NewImage, state: StateOptions, clock: Callable[[], float]) -> None:
         self.is_shown = False
@@ -178,7 +178,7 @@ class _Recording:
         self._bytes += len(line) + 1
 
     def _take_bookmark(self, line: bytes) -> bool:
-        """Whether it says that the source was seen since the one before; else it is left out."""
+        """Whether the bookmark says that the source was seen since the last one; else it is left out."""
         event = decode(line)
         if not isinstance(event, Bookmark):
             return False

@@ -49,7 +49,7 @@ class Restored:
 
 
 class _UnfitError(Exception):
-    """The file may be as good as it was, and is not to be used here and now."""
+    """The file may be intact, but can't be used here and now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ async def restore(state: StateOptions, startup: AuthorizerConfig, metrics: Metri
     try:
         restored = await _restored(stream, state, startup, metrics)
     except TimeoutError:
-        # To close it may wait for the disk as well.
+        # Closing it may wait for the disk as well.
         Thread(target=stream.close, daemon=True).start()
         _refused(folder, metrics, _NO_DISK)
         return None

@@ -1,4 +1,4 @@
-"""runtime/watch: who follows this replica's feed, and what has each of them still to get?
+"""runtime/watch: who follows this replica's feed, and what does each of them still have to get?
 
 `recent` keeps the newest transactions, `image_parts` sends a whole image as of one offset, `watchers` sends to readers
 and keeps their bounds, `fan_out` paces that, `reader` is one of them. May import: core, formats, metrics, runtime's

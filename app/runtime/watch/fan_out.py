@@ -1,9 +1,9 @@
 """How much of the event loop's time goes into sending a change to all readers.
 
-They are sent to in steps of some 0.3 ms, after each of which requests come through, and with a rest after each
-millisecond. A round to all of them is followed by a pause three times as long as its steps took: changes that come
-meanwhile go out together. With 1,000 readers a round takes a few milliseconds, so a change that comes alone goes out at
-once, and changes that come without an end cost decisions a quarter of the loop.
+Steps take about 0.3 ms; requests come through after each step, and there is a rest after each millisecond. A round to
+all readers is followed by a pause three times as long as its steps took, and changes that come meanwhile go out
+together. With 1,000 readers a round takes a few milliseconds, so a single change goes out at once, and an endless
+stream of them costs decisions a quarter of the loop.
 """
 
 import asyncio
@@ -19,21 +19,21 @@ _LONGEST_PAUSE_S = 0.25
 
 
 class FanOutPace:
-    """Of one round."""
+    """The pace of one round."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.at_once = _FIRST
-        """How many are sent to in the next step."""
+        """How many readers the next step sends to."""
         self._clock = clock
         self._round_began = clock()
         self._step_began = self._run_s = self._spent_s = 0.0
 
     def begin_step(self) -> None:
-        # Time on the core: that other processes had it is no work of ours.
+        # CPU time of this thread: time that other processes had the core is not our work.
         self._step_began = thread_time()
 
     async def end_step(self, *, are_woken: bool) -> None:
-        """To be awaited after each step; `are_woken` if readers send for themselves now."""
+        """Await this after each step. `are_woken`: some readers were woken and send for themselves now."""
         # What was written goes to the kernel at the end of this turn of the loop.
         await asyncio.sleep(0)
         if are_woken:
@@ -51,6 +51,6 @@ class FanOutPace:
             self._run_s = 0.0
 
     def pause_s(self) -> float:
-        """How long it is until the next round may begin."""
+        """Seconds until the next round may begin."""
         due_s = min(self._spent_s / _SHARE, self._spent_s + _LONGEST_PAUSE_S)
         return self._round_began + due_s - self._clock()

@@ -21,7 +21,7 @@ MAX_CHANGES = 100_000
 
 
 class ImageLeftException(Exception):
-    """The image that was being sent is not in use any more, or its reader takes too long."""
+    """The image being sent is no longer in use, or its reader takes too long."""
 
     def __init__(self, *, is_too_slow: bool) -> None:
         super().__init__()
@@ -29,10 +29,10 @@ class ImageLeftException(Exception):
 
 
 class ImageParts:
-    """The image as of when this was made; `passed` has to hear of every transaction from then on.
+    """The image at the moment this was made; call `passed` with every transaction from then on.
 
-    The index changes in place, and is searched in the order of lists. What goes after the place that the search has
-    reached, or gets other terms there, is kept aside as it was, and what comes there is left out.
+    The index changes in place while it is searched in list order. Beyond the place that the search has reached, an ACL
+    that is removed or gets other terms is kept aside as it was, and an ACL that is added is left out.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class ImageParts:
         self._at: SortKey | None = None
         self._kept: dict[UUID, StandardAcl] = {}
         self._before: dict[UUID, StandardAcl] = {}
-        """ACLs of the image that have got other terms since, as they were."""
+        """ACLs of the image that may have been given other terms since, as they were."""
         self._new: set[UUID] = set()
         self._passed: list[Sequence[Record]] = []
         self._changes = 0
 
     def before(self, acl: StandardAcl) -> None:
-        """An ACL as it is before a transaction that may give it other terms."""
+        """Takes an ACL as it is before a transaction that may give it other terms."""
         if acl.id not in self._new:
             self._before.setdefault(acl.id, acl)
 
@@ -83,7 +83,7 @@ class ImageParts:
                 yield self._part(part[:MAX_ACLS])
                 part = part[MAX_ACLS:]
             await pace.breathe()
-            # INVARIANT: an index that is not in use any more is never looked at, it may be half dismantled.
+            # INVARIANT: an index that is no longer in use is never read: it may be half dismantled.
             if not is_in_use():
                 raise ImageLeftException(is_too_slow=False)
             if self._changes > MAX_CHANGES:
@@ -100,7 +100,7 @@ class ImageParts:
         return Line("acls", None, encode(Acls([acl_fields(each) for each in acls])))
 
     async def _catch_up(self, pace: Pace) -> None:
-        """Take note of what has passed, before the search goes on."""
+        """Notes what has passed, before the search goes on."""
         while self._passed:
             for record in self._passed.pop(0):
                 self._note(record)

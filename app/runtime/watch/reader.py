@@ -28,7 +28,7 @@ Lines = Sequence[Line]
 
 _MAX_BEHIND = 1024 * 1024
 _SLOW_S = 1.0
-"""A reader that took longer than this for what it was sent, and is that far behind, is cut."""
+"""A reader that took longer than this to take what it was sent, and is that far behind, is cut."""
 _SHORTEST_WAIT_S = 0.05
 _SNAPSHOT_S = 600.0
 
@@ -44,10 +44,10 @@ class WatchRequest:
     push: Callable[[Part], bool] | None = None
     """Sends a part within a step of the loop, if the caller may see it and has taken what it was sent before.
 
-    False, and nothing is sent, if that is not certain: then the part is yielded.
+    Returns False, with nothing sent, if that is not certain; the part is then yielded.
     """
     is_own: bool = False
-    """Of this very process: it is not counted as a reader, and cut only when what it needs has left the memory."""
+    """The reader is this process itself: it is not counted, and cut only when memory no longer holds what it needs."""
 
 
 class _EndedError(Exception):
@@ -57,9 +57,9 @@ class _EndedError(Exception):
 
 
 async def watch(watchers: Watchers, request: WatchRequest) -> AsyncGenerator[Lines, None]:
-    """What the reader is to be sent, until its `end`. It must be closed.
+    """The lines to send the reader, up to its `end`. Close the generator.
 
-    Refusals come instead of the first lines: AuthorizerNotReadyException, OffsetOutOfRangeException,
+    Refusals are raised before the first lines: AuthorizerNotReadyException, OffsetOutOfRangeException,
     OverloadedException, StoreUnavailableException, and what `may_watch` raises.
     """
     with nullcontext() if request.is_own else watchers.counted():
@@ -85,7 +85,7 @@ async def watch(watchers: Watchers, request: WatchRequest) -> AsyncGenerator[Lin
 class _Reader:
     def __init__(self, watchers: Watchers, request: WatchRequest) -> None:
         self.seen = None if request.after is None else str(request.after)
-        """The token of what it has been sent."""
+        """The token of the last state that it was sent."""
         self._watchers = watchers
         self._request = request
         self._clock = watchers.options.clock
@@ -124,11 +124,11 @@ class _Reader:
                 await self._watchers.wait(self._due_s, self._push)
 
     def _due_s(self) -> float:
-        """In how many seconds a bookmark is due."""
+        """Seconds until a bookmark is due."""
         return max(_SHORTEST_WAIT_S, self._bookmark_at - self._clock())
 
     def _push(self) -> bool:
-        """Send what is new while this waits. False if `lines` has to: that is the way of all but plain transactions."""
+        """Sends what is new while this waits. False if `lines` has to, as for all but plain transactions."""
         request, watchers, recent = self._request, self._watchers, self._watchers.recent
         image = watchers.image
         if request.push is None or request.acl_filter is not None or watchers.draining or image is None:
@@ -158,7 +158,7 @@ class _Reader:
     async def _snapshot(self) -> AsyncGenerator[Line, None]:
         watchers, ends_at = self._watchers, self._clock() + _SNAPSHOT_S
         async with watchers.snapshot_turn():
-            # In one step of the loop: the parts hear of every transaction from the image on.
+            # In one step of the loop, so that the parts hear of every transaction after the image.
             image = watchers.loaded_image()
             self._epoch = image.epoch
             parts = ImageParts(image, self._request.acl_filter, watchers.store_time_now)
@@ -201,7 +201,7 @@ class _Reader:
         return lines
 
     def _bookmark(self, image: AuthorizerImage) -> list[Line]:
-        """Where the reader stands, when it is due; no line if that is not certain to be a state of the image."""
+        """Where the reader stands, if a bookmark is due and that is surely a state of the image; else no line."""
         if self._offset == image.offset:
             self._state = image.hash, image.digest
         if self._state is None or self._clock() < self._bookmark_at or self.token is None:

@@ -1,6 +1,6 @@
 """The newest transactions of the feed, in memory: each is encoded once, for all readers.
 
-What readers are behind of is here; what is older comes from the store.
+Readers are served from here as far back as it goes; what is older comes from the store.
 """
 
 from collections import deque
@@ -88,7 +88,7 @@ class RecentTransactions:
         self._encoded = 0
         self._bytes = 0
         self._part: tuple[int, Part] | None = None
-        """The offset that was asked for last, as nearly all readers are at the same one, and what follows it."""
+        """The offset last asked for, and what follows it: nearly all readers are at the same one."""
 
     def reset(self, image: AuthorizerImage) -> None:
         self.epoch, self.first = image.epoch, image.offset + 1
@@ -101,7 +101,7 @@ class RecentTransactions:
         self._records += len(transaction)
 
     def trim(self, *, is_read: bool) -> None:
-        """Keep what is within the bounds; of a transaction larger than them, the last one if there are readers."""
+        """Drops the oldest that exceed the bounds; the last one stays, however large, if there are readers."""
         kept = 1 if is_read else 0
         while len(self._entries) > kept and (self._records > MAX_RECORDS or self._held_bytes() > MAX_BYTES):
             gone = self._entries.popleft()
@@ -110,7 +110,7 @@ class RecentTransactions:
             self.first = gone.last + 1
 
     async def encode(self) -> None:
-        """Encode what is not, in short steps; one caller at a time."""
+        """Encodes what is not encoded yet, in short steps; for one caller at a time."""
         while self.epoch is not None and self._encoded < len(self._entries):
             entry, epoch = self._entries[self._encoded], self.epoch
             line = await transaction_line(epoch, entry.records)
@@ -131,7 +131,7 @@ class RecentTransactions:
         return reversed(newest_first)
 
     def part(self, offset: int) -> Part | None:
-        """What follows the offset, which must be at least `first` - 1; None if nothing does that is encoded."""
+        """What follows the offset, which must be at least `first` - 1; None if nothing encoded does."""
         if self._part is None or self._part[0] != offset:
             part = self._new_part(offset)
             if part is None:
@@ -153,7 +153,7 @@ class RecentTransactions:
         return Part(lines, size, newest.last, (newest.records[-1].hash, newest.digest))
 
     def is_behind(self, offset: int, max_bytes: int) -> bool:
-        """Whether more than so many bytes wait behind the first transaction after the offset, or it has left."""
+        """Whether more bytes than this wait behind the first transaction after the offset, or it has been dropped."""
         if offset + 1 < self.first:
             return True
         waiting = list(self.after(offset))

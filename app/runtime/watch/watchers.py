@@ -1,4 +1,4 @@
-"""All readers of this replica's feed: sent to in small groups, so that no number of them holds up a decision."""
+"""All readers of this replica's feed, served in small groups, so that no number of them holds up a decision."""
 
 import asyncio
 import logging
@@ -39,13 +39,13 @@ class Watchers:
     def __init__(self, feed: ChangeFeed, readiness: Readiness, metrics: Metrics, options: RuntimeOptions) -> None:
         self.recent = RecentTransactions()
         self.image: AuthorizerImage | None = None
-        """The newest one that holds a store's state."""
+        """The newest image that holds a store's state."""
         self._feed = feed
         self.readiness = readiness
         self.store_time = StoreTime()
         self.metrics = metrics
         self.catching_up = asyncio.Semaphore(_CATCHING_UP)
-        """How many read older transactions from the store at once."""
+        """Bounds how many readers read older transactions from the store at once."""
         self.draining = False
         self.options = options
         self._snapshots = asyncio.Semaphore(_SNAPSHOTS)
@@ -61,7 +61,7 @@ class Watchers:
         self._task = asyncio.create_task(self._run(), name="klamm-watchers")
 
     def drain(self) -> None:
-        """Every reader is told to go on elsewhere."""
+        """Tells every reader to go on elsewhere."""
         self.draining = True
         self._news.set()
         self._ending.set()
@@ -74,7 +74,7 @@ class Watchers:
     # what the loader reports
 
     async def applying(self, image: AuthorizerImage, transaction: Sequence[Record]) -> None:
-        """To be awaited before the transaction is applied to the image."""
+        """Await this before the transaction is applied to the image."""
         if self._hearing:
             pace = Pace()
             for record in transaction:
@@ -94,7 +94,7 @@ class Watchers:
         self._news.set()
 
     def replaced(self, image: AuthorizerImage) -> None:
-        """A fresh image; or one that holds no store's state, which is shown to nobody."""
+        """Takes a fresh image; one that holds no store's state is shown to nobody."""
         self.image = image if image.loading_complete else None
         self.recent.reset(image)
         self._news.set()
@@ -112,7 +112,7 @@ class Watchers:
         return self.image
 
     def store_time_now(self) -> datetime | None:
-        """What time it is in the store, at most; None before the first look."""
+        """The store's time, never behind its clock; None before the first poll."""
         return self.store_time.shown(self.options.clock())
 
     def serves(self, image: AuthorizerImage) -> bool:
@@ -135,10 +135,10 @@ class Watchers:
         self.metrics.watch_ends[reason] += 1
 
     async def wait(self, due_s: Callable[[], float], push: Callable[[], bool]) -> None:
-        """Until there is something that `push` has not sent. To be called with nothing left to send.
+        """Waits until there is something that `push` did not send. Call it with nothing left to send.
 
-        `push` is called within a step of the loop, when there is news and when it is due, which `due_s` says in seconds
-        from now; it says whether the wait goes on.
+        `push` is called within a step of the loop, when there is news and after `due_s()` seconds. It returns whether
+        the wait goes on.
         """
         loop = asyncio.get_running_loop()
         woken = loop.create_future()
@@ -181,7 +181,7 @@ class Watchers:
 
     @contextmanager
     def hearing(self, parts: ImageParts) -> Iterator[None]:
-        """To be entered in the step that made the parts."""
+        """Enter this in the same step of the loop that made the parts."""
         self._hearing.add(parts)
         try:
             yield
@@ -217,7 +217,7 @@ class Watchers:
             are_woken = False
             for woken in waiting[at:until]:
                 push = self._waiting.get(woken)
-                # INVARIANT: only who still waits is pushed to; any other reader may have lines under way.
+                # INVARIANT: only readers that still wait are pushed to; any other may have lines under way.
                 if push is not None and not woken.done() and not _goes_on(push):
                     woken.set_result(None)
                     are_woken = True
