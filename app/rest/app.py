@@ -76,7 +76,7 @@ class RestApp:
             REQUEST_MARK.reset(before)
 
     async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # INVARIANT: a `$` in a router's expression lets a line's end pass, so none comes there.
+        # INVARIANT: no line break gets as far as the router, as a `$` in its expressions would let one pass.
         if scope["type"] == "http" and _CONTROL_CHARACTER.search(scope["path"]):
             refusal = InvalidRequestException("the path holds a control character; send it without")
             await self._refuse(refusal, scope, receive, send)
@@ -88,7 +88,7 @@ class RestApp:
         await self._refuse(not_found(scope["path"]), scope, receive, send)
 
     async def _refuse(self, refusal: ApiException, scope: Scope, receive: Receive, send: Send) -> None:
-        """Below OPA's paths the refusal is plain text, which its client takes for no answer."""
+        """Below OPA's paths the refusal is plain text, which its client can't take for an answer."""
         began = perf_counter()
         is_for_opa = asks_opa(scope["path"].encode(errors="replace"))
         response = opa.opa_refusal(refusal) if is_for_opa else response_to(refusal)
@@ -102,14 +102,14 @@ class AppOptions:
     callers: Callers | None = None
     """None: everyone may ask everything."""
     admission: Admission | None = None
-    """None: one of its own, which knows nothing of connections."""
+    """None: the app makes its own, which knows nothing of connections."""
     tracing: Tracing | None = None
     """With it, the router makes a span of every request."""
     decision_log: DecisionLog | None = None
     past: PastStore | PastElsewhere | None = None
     """None: nothing is known of the past."""
     document: Callable[[], Mapping[str, Any]] | None = None
-    """The OpenAPI document; None: neither it nor the reference made of it is served."""
+    """The OpenAPI document; None: neither it nor the reference made from it is served."""
     console: Routes | None = None
 
 

@@ -1,7 +1,7 @@
 """authorize (KIP-504): a batch decided at one offset, counted and logged.
 
-Both the route and the answer straight from the socket decide here. A batch that takes long is decided in slices, and
-begun anew if the image has changed meanwhile.
+Both the route and the answer straight from the socket decide here. A long batch is decided in slices, and begun
+again if the image has changed meanwhile.
 """
 
 from collections.abc import Generator
@@ -53,12 +53,12 @@ class Decided(msgspec.Struct, gc=False):
     results: list[bytes]
     """As JSON."""
     rows: list[int | None] | None = None
-    """The rows of the deciding ACLs, where they will be needed; None: not looked up yet."""
+    """The rows of the deciding ACLs, if they will be needed; None: not looked up yet."""
 
 
 class Decider:
-    """Decides on batches. `decide*`, then `reply` or `record` in the same step of the event loop: rows of the index are
-    valid up to the next await.
+    """Decides on batches. Call `decide*`, then `reply` or `record` in the same step of the event loop: rows of the
+    index are valid until the next await.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Decider:
         return at_once(self._in_slices(request, context), most_s=_AT_ONCE_S)
 
     async def decide_paced(self, request: AuthorizeRequest, context: RequestContext) -> Decided:
-        """In short steps; all in one where the store changes all the time."""
+        """In short steps; in a single one if the store keeps changing."""
         if len(request.actions) <= _SLICE:
             return self.decide(request, context)
         decided = await at_one_offset(lambda: self._authorizer.image, lambda: self._in_slices(request, context))

@@ -173,7 +173,7 @@ def _headers_of(refusal: ApiException, status: int) -> dict[str, str]:
 
 
 def unexpected(fault: Exception) -> ApiException:
-    """The refusal that names no cause, but where in the log it is."""
+    """The refusal, which names no cause, only where the log has it."""
     mark = REQUEST_MARK.get()
     _LOG.error("request_failed", exc_info=fault)
     where = "" if mark is None else f" under request id `{mark.request_id}`"

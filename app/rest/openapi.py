@@ -28,7 +28,7 @@ _SECURITY = {
     "certificate": {"type": "mutualTLS", "description": "A client certificate one of whose names is configured."},
 }
 _SERVERS = [
-    # Generators take the first for their default.
+    # Generators take the first as their default.
     {"url": "http://127.0.0.1:8080", "description": "Where `klamm serve` listens unless it is told otherwise."},
     {"url": "/", "description": "The service that this document comes from."},
 ]
@@ -97,7 +97,7 @@ def _described(route: Route, operation: dict[str, Any]) -> dict[str, Any]:
     if route.reply_struct is not None:
         responses["200"]["content"]["application/json"]["schema"] = _reference(route.reply_struct)
     if route.streams:
-        # Generators of clients don't know NDJSON, which is sent to whoever asks for neither.
+        # Client generators don't know NDJSON, which is sent if neither is asked for.
         responses["200"]["content"] = {SSE: {"schema": {"type": "string"}}}
     # FastAPI would answer 422 where parameters are wrong, this service answers 400.
     responses.pop("422", None)

@@ -28,7 +28,7 @@ _LOOK_S = 1.0
 _SCHEME = b"bearer "
 _MAX_TOKEN_BYTES = 8 * 1024
 _JWT_DOTS = 2
-# The same for every fault; the log tells the operator which it was.
+# The same text for every fault; the log tells the operator which one it was.
 _REFUSAL = "credentials are needed that this service knows; send `Authorization: Bearer` with a token, or a certificate"
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Credentials:
     tokens: StaticTokens | None = None
     jwts: JwtVerifier | None = None
     subjects: Mapping[tuple[str, str], Caller] = field(default_factory=lambda: MappingProxyType({}))
-    """Callers by name of the issuer and `sub`."""
+    """Callers by the issuer's name and `sub`."""
     certificates: Mapping[str, Caller] = field(default_factory=lambda: MappingProxyType({}))
     """Callers by a name in their certificate."""
 
@@ -52,13 +52,13 @@ class Credentials:
         return self.tokens.generation if self.tokens else 0, self.jwts.generation if self.jwts else 0
 
     async def by_token(self, token: bytes) -> tuple[Caller, float]:
-        """The caller with this token, and until when that may be remembered. Raises TokenRefusedError."""
+        """The caller with this token, and the time until which it may be remembered. Raises TokenRefusedError."""
         if self.jwts is not None and token.count(b".") == _JWT_DOTS:
             verified = await self.jwts.verify(token.decode("ascii", "replace"))
             caller = self.subjects.get((verified.issuer_name, verified.subject))
             if caller is None:
                 raise TokenRefusedError("jwt_subject_unknown")
-            # INVARIANT: these groups go with this token alone; the next one of the caller may name others.
+            # INVARIANT: these groups belong to this token alone; the caller's next one may name others.
             return caller.proven_by(verified.claims), min(verified.expires_at, time.time() + _REMEMBER_S)
         caller = None if self.tokens is None else await self.tokens.bearer_of(token)
         if caller is None:
@@ -66,7 +66,7 @@ class Credentials:
         return caller, math.inf
 
     def by_certificate(self, names: Sequence[str]) -> Caller | None:
-        """The caller with these names in its certificate; None also if they are of several callers."""
+        """The caller with these names in its certificate; None also if they belong to several callers."""
         found = {caller for name in names if (caller := self.certificates.get(name)) is not None}
         return found.pop() if len(found) == 1 else None
 
@@ -95,7 +95,7 @@ class Callers:
             await self._credentials.jwts.close()
 
     def known(self, fields: Mapping[bytes, bytes], names: Sequence[str]) -> Caller | None:
-        """The caller, if it is remembered or needs no check; None says nothing.
+        """The caller, if it is remembered or needs no check; None proves nothing.
 
         For requests with one authorization header at most (`shows_one_at_most`).
         """
@@ -118,7 +118,7 @@ class Callers:
         names: Sequence[str],
         look_further: Callable[[], None] | None = None,
     ) -> Caller:
-        """The caller of this operation, which it may call. `look_further` is called before credentials are checked.
+        """The caller, which may call this operation. `look_further` is called before credentials are checked.
 
         Raises SaslAuthenticationException, ClusterAuthorizationException, ThrottlingQuotaExceededException.
         """
@@ -144,7 +144,7 @@ class Callers:
         credentials = self._credentials
         if credentials is None:
             if any(name == b"origin" for name, _ in headers):
-                # A page in somebody's browser can reach loopback, and must not speak for anybody there.
+                # A page in a browser can reach loopback, and must not speak for anybody there.
                 raise ClusterAuthorizationException("browsers may not ask here, as no callers are configured")
             return ANYBODY
         try:
@@ -170,7 +170,7 @@ class Callers:
         generation = credentials.generation
         caller, until = await credentials.by_token(header[len(_SCHEME) :].strip())
         if credentials.generation == generation:
-            # INVARIANT: what was found under tokens and keys of the past is not remembered.
+            # INVARIANT: what was found with tokens and keys that are no longer in force is not remembered.
             if len(self._remembered) >= _MAX_REMEMBERED:
                 self._remembered.clear()
             digest = hashlib.sha256(header).digest()

@@ -94,7 +94,7 @@ class CertificateWatch:
 
     def look(self) -> None:
         """Blocks while it reads the files."""
-        # INVARIANT: a change that could not be read is tried again: it may take an authority away.
+        # INVARIANT: a change that could not be read is tried again, as it may remove an authority.
         digest = _digest_of(*self._paths)
         if digest == self._digest:
             return
@@ -122,11 +122,11 @@ class CertificateWatch:
                 _log.exception("certificate_watch_fault")
 
     def _exchange(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> int | None:
-        """Called at the beginning of each handshake: it goes on with the files as they are now."""
+        """Called at the beginning of each handshake, which then uses the files as they are now."""
         connection.context = self._current
         session = connection.session if connection.session_reused else None
         if session is not None and session.time <= self._trusted_since:
-            # TLS 1.2 only: the client was verified against other authorities then.
+            # TLS 1.2 only: the client was verified against the earlier authorities.
             return ssl.ALERT_DESCRIPTION_HANDSHAKE_FAILURE
         return None
 

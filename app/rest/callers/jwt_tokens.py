@@ -58,7 +58,7 @@ class Issuer:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """`expires_at` is as `time.time()`, leeway included."""
+    """`expires_at` is on the clock of `time.time()`, leeway included."""
 
     issuer_name: str
     subject: str
@@ -115,7 +115,7 @@ class JwtVerifier:
     async def verify(self, token: str) -> VerifiedToken:
         """Raises TokenRefusedError.
 
-        If the key is unknown, the issuer's keys are read once more; this waits some seconds for them at most.
+        If the key is unknown, the issuer's keys are read once more; this waits a few seconds for them at most.
         """
         header, claimed = _glance(token)
         issuer = self._issuers.get(claimed.iss or "")
@@ -189,7 +189,7 @@ def _reason_of(error: jwt.PyJWTError) -> str:
 
 
 def _time_of(value: object) -> float:
-    # NaN and the infinite ones are no times; an int may be larger than any float.
+    # NaN and infinities are no times; an int may be larger than any float.
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
         return float(value)
     raise TokenRefusedError("jwt_malformed")

@@ -111,10 +111,10 @@ class UrlSource:
         return await asyncio.to_thread(read_key_set, document)
 
     async def _fetch(self) -> bytes:
-        # Files are read each time, as a cluster changes its authorities and tokens.
+        # The files are read each time, as a cluster changes its authorities and tokens.
         headers, trust = await asyncio.to_thread(self._credentials)
         async with (
-            # INVARIANT: only klamm.toml says where keys come from: no redirects, no proxies of the environment.
+            # INVARIANT: only klamm.toml says where keys come from: no redirects, no proxies from the environment.
             httpx.AsyncClient(verify=trust, follow_redirects=False, trust_env=False, timeout=_FETCH_S) as client,
             client.stream("GET", self._url, headers=headers) as answer,
         ):
@@ -161,7 +161,7 @@ def _why(error: OSError) -> str:
 
 
 _SHORT_WAIT_S = 1.0
-"""If the next look is allowed later than this, a token with an unknown key doesn't wait for it."""
+"""If the next read is allowed later than this, a token with an unknown key doesn't wait for it."""
 _LONGEST_WAIT_S = 4.0
 _MOST_WAITING = 1_000
 _SAY_AGAIN_S = 60.0
@@ -215,7 +215,7 @@ class KeySet:
         if self._look is None or not self._is_looking():
             self._look_began_at = loop.time()
             self._look = loop.create_task(self._read())
-        # To cancel one that waits must not cancel the read.
+        # Cancelling one waiter must not cancel the read.
         await asyncio.wait({self._look})
 
     def _is_looking(self) -> bool:
@@ -296,5 +296,5 @@ class KeySet:
         extra: dict[str, object] = {"source": self._source.name, "keys": len(keys.keys)}
         if keys.ignored:
             extra["ignored"] = ",".join(f"{why}:{count}" for why, count in sorted(keys.ignored.items()))
-        # A set without keys is accepted: so an issuer revokes everything it has signed.
+        # A set without keys is accepted: that is how an issuer revokes everything it has signed.
         _log.log(logging.INFO if keys.keys else logging.WARNING, "key_set_read", extra=extra)

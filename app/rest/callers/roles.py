@@ -23,12 +23,12 @@ from app.rest.callers.rate_limits import RateLimit
 from app.rest.errors import InvalidFieldsException, invalid_field
 
 _LOOPBACK = "127.0.0.1"
-# Texts that no JSON body may hold either, so no ACL and no context names such a group.
+# No JSON body may hold these either, so no ACL and no context names such a group.
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 class Role(Enum):
-    """OPEN is for everybody where no callers are configured."""
+    """OPEN is everybody's role where no callers are configured."""
 
     DECIDE = "decide"
     ADMIN = "admin"
@@ -42,12 +42,12 @@ FULL = (Role.ADMIN, Role.OPEN)
 DECIDERS = (*FULL, Role.DECIDE)
 OBSERVERS = (*FULL, Role.OBSERVE)
 FOLLOWERS = (*FULL, Role.FOLLOW)
-"""Of watch, and of updates: a follower hands on those of the principals that it may speak for."""
+"""For watch, and for updates: a follower hands on those of the principals that it may speak for."""
 _BY_PATTERNS = (Role.DECIDE, Role.FOLLOW)
 
 
 def _split(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Those that are whole, and the beginnings that the others name."""
+    """The whole names, and the prefixes that the other patterns name."""
     beginnings = tuple(each[:-1] for each in patterns if each.endswith("*"))
     return frozenset(each for each in patterns if not each.endswith("*")), beginnings
 
@@ -56,8 +56,8 @@ def _split(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
 class Caller:
     """`principal` is the admin caller itself; `patterns` say which principals others may speak for.
 
-    `groups` says which groups it may assert of whom it speaks for: names, or beginnings with `*` behind;
-    `proven_groups` are those that the token of this very request names.
+    `groups` says which groups it may assert for those it speaks for: names, or prefixes followed by `*`;
+    `proven_groups` are those that this request's token names.
     """
 
     name: str
@@ -70,12 +70,12 @@ class Caller:
     limit: RateLimit | None = None
     groups: tuple[str, ...] = ()
     groups_claim: str | None = None
-    """The claim of its JWTs that names groups which it may assert as well."""
+    """The claim of its JWTs that names more groups which it may assert."""
     proven_groups: frozenset[str] = frozenset()
     acts_from_its_socket: bool = field(init=False)
     speaks_for_super_users: bool = field(init=False)
     own_groups: Groups | None = field(init=False)
-    """Those of an admin caller's token. They count whether or not its request names them."""
+    """The groups of an admin caller's token, which count whether or not its request names them."""
     _principals: frozenset[str] = field(init=False)
     _beginnings: tuple[str, ...] = field(init=False)
     _groups: frozenset[str] = field(init=False)
@@ -84,10 +84,10 @@ class Caller:
     def __post_init__(self) -> None:
         from_socket = self.role is Role.ADMIN and not self.may_assert_address
         object.__setattr__(self, "acts_from_its_socket", from_socket)
-        # INVARIANT: super users pass where nobody else does, so speaking for one is a right of its own.
+        # INVARIANT: super users pass where nobody else does, so speaking for one is a separate right.
         for_super_users = self.role not in _BY_PATTERNS or self.may_assert_super
         object.__setattr__(self, "speaks_for_super_users", for_super_users)
-        # INVARIANT: who acts for itself can't leave out a group that its token names, to escape that group's DENYs.
+        # INVARIANT: a caller acting for itself can't omit a group that its token names, to escape that group's DENYs.
         own = groups_of(self.proven_groups) if self.role is Role.ADMIN else None
         object.__setattr__(self, "own_groups", own)
         exact, beginnings = _split(self.patterns)
@@ -99,7 +99,7 @@ class Caller:
 
     @property
     def share(self) -> str | None:
-        """The name that its share of bounded resources is counted under; None if there is no other caller."""
+        """The name under which its share of bounded resources is counted; None if there is no other caller."""
         return None if self.role is Role.OPEN else self.name
 
     def speaks_for(self, principal: str) -> bool:
@@ -111,7 +111,7 @@ class Caller:
         return self.role is Role.OPEN
 
     def may_assert(self, group: str) -> bool:
-        """Whether it may say of whom it speaks for that it is in this group."""
+        """Whether it may say that the principal it speaks for is in this group."""
         return group in self._groups or group.startswith(self._group_beginnings) or self.role is Role.OPEN
 
     def proven_by(self, claims: Mapping[str, object]) -> "Caller":
@@ -154,7 +154,7 @@ class Caller:
 
 
 ANYBODY = Caller("anybody", Role.OPEN)
-"""The caller where none are configured."""
+"""The caller if none are configured."""
 
 
 class TokenRefusedError(Exception):
@@ -169,7 +169,7 @@ class _SpokenFor(RequestContext):
     __slots__ = ("_caller",)
 
     def __init__(self, principal: str, address: ClientAddress, caller: Caller, groups: Groups | None) -> None:
-        # Without the base class: this is on the hot path.
+        # Not by the base class: this is on the hot path.
         self.principal = principal
         self.client_address = address
         self.groups = groups
@@ -210,7 +210,7 @@ def speak(caller: Caller, claim: AuthorizableRequestContext, scope: Scope | None
 
 
 def _asserted(caller: Caller, names: tuple[str, ...]) -> Groups | None:
-    # INVARIANT: whoever may not assert one of them asserts none.
+    # INVARIANT: a caller that may not assert one of them asserts none.
     if not all(map(caller.may_assert, names)):
         raise caller.groups_refusal()
     asserted = read_groups(names)
@@ -227,7 +227,7 @@ def _asserted(caller: Caller, names: tuple[str, ...]) -> Groups | None:
 
 
 def read(caller: Caller, scope: Scope) -> Reader:
-    """Who reads by a request without a context: an admin caller's principal, or a caller by its role."""
+    """Who reads, for a request without a context: an admin caller's principal, or a caller by its role."""
     if caller.principal is None:
         return _Granted(caller)
     return _SpokenFor(caller.principal, peer_address(scope), caller, caller.own_groups)

@@ -16,7 +16,7 @@ from jwt import PyJWK, PyJWTError
 
 PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 
-# INVARIANT: none of these is symmetric: whoever can check a token can't make one.
+# INVARIANT: none of these is symmetric, so nobody can make a token with the key that checks it.
 ALGORITHMS: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
@@ -39,7 +39,7 @@ class KeySetError(Exception):
 
 
 class _IgnoredError(Exception):
-    """An entry can't be used; a word says why."""
+    """An entry can't be used; its text is one word that says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class SigningKeys:
     ignored: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def find(self, kid: str | None, algorithm: str) -> PublicKey | None:
-        """The only key that has this name (or any, for None) and fits the algorithm."""
+        """The key with this name (any, for None) that fits the algorithm; None unless there is exactly one."""
         found = {key.der: key.public for key in self.keys if kid in {None, key.kid} and key.fits(algorithm)}
         # INVARIANT: a token is checked with one key only: if several fit, none is used.
         return next(iter(found.values())) if len(found) == 1 else None
@@ -74,7 +74,7 @@ class SigningKeys:
 
 
 def read_key_set(document: bytes) -> SigningKeys:
-    """Raises KeySetError for what is no set of keys, or too large a one."""
+    """Raises KeySetError for anything that is no set of keys, or is too large."""
     try:
         value = json.loads(document)
     except (ValueError, RecursionError):
@@ -126,7 +126,7 @@ def _public_key(entry: dict[str, Any], kind: str) -> PublicKey:
 def _check_use(entry: Mapping[str, Any]) -> None:
     if entry.get("kty") == "oct":
         raise _IgnoredError("symmetric")
-    # If its private half is published, everybody can sign with it.
+    # With its private half published, anybody can sign with it.
     if _PRIVATE & entry.keys():
         raise _IgnoredError("private")
     operations = entry.get("key_ops", ["verify"])

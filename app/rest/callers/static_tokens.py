@@ -1,4 +1,4 @@
-"""Static bearer tokens, by the file of their hashes, which is followed as it changes."""
+"""Static bearer tokens, from a file of their hashes that is followed as it changes."""
 
 import asyncio
 import hmac
@@ -15,7 +15,7 @@ from app.rest.callers.token_file import hash_of, read_tokens
 _LOOK_TIMEOUT_S = 2.0
 _REST_S = 0.02
 _SETTLES_S = 2.0
-"""A younger file may change once more without a change of its times, which are coarse, or its size."""
+"""A younger file may change again with the same size and times, which are coarse."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class StaticTokens:
         return caller
 
     async def look(self) -> None:
-        """Look at the file; calls at the same time share one look."""
+        """Looks at the file; concurrent calls share one look."""
         asked_at = time.monotonic()
         async with self._looking:
             if self._looked_at >= asked_at:
@@ -61,7 +61,7 @@ class StaticTokens:
             except (UsageError, TimeoutError) as error:
                 # A broken file must not lock everyone out, and the operator must hear of it.
                 self._note(str(error) or f"`{self._path}` can't be read in time")
-            # A flood of unknown tokens costs no more than this many looks.
+            # A flood of unknown tokens causes no more looks than this allows.
             await asyncio.sleep(_REST_S)
 
     def _bearer_of(self, hashed: bytes) -> Caller | None:
@@ -73,7 +73,7 @@ class StaticTokens:
         return found
 
     async def _look(self) -> None:
-        # INVARIANT: a change that could not be read is tried again: it may take a token away.
+        # INVARIANT: a change that could not be read is tried again, as it may remove a token.
         was_unread, self._unread = self._unread, True
         if await asyncio.to_thread(self._watched.changed) or was_unread:
             await self._take()
@@ -99,7 +99,7 @@ class StaticTokens:
 
 
 class WatchedFile:
-    """A file that is written over, replaced, or swapped by a symbolic link (Kubernetes)."""
+    """A file that may be overwritten, replaced, or swapped by a symbolic link (Kubernetes)."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self._path = path

@@ -1,7 +1,7 @@
 """The file of callers' tokens, which holds their hashes only.
 
 A line is `NAME sha256:HEX`; # begins a comment. A caller has two lines at most, so that it can change to a new token
-while both are good; the later line is the newer token.
+while both are valid; the later line is the newer token.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ _LINE = re.compile(r"(?P<name>\S+)\s+sha256:(?P<hash>[0-9a-f]{64})")
 
 
 def hash_of(token: bytes) -> bytes:
-    """Tokens are 256 random bits, so nothing slower is needed."""
+    """Tokens are 256 random bits, so no slower hash is needed."""
     return hashlib.sha256(token).digest()
 
 
@@ -35,7 +35,7 @@ def read_tokens(path: Path, callers: Collection[str]) -> Mapping[bytes, str]:
 
 
 def add_token(path: Path, name: str, callers: Collection[str]) -> str:
-    """Make a token for a caller, and write its hash; the token itself is known only from what this returns.
+    """Makes a token for a caller, and writes its hash; only this call ever returns the token itself.
 
     `callers` are the names that the file may hold. Raises UsageError; then nothing was written.
     """
@@ -50,7 +50,7 @@ def add_token(path: Path, name: str, callers: Collection[str]) -> str:
 
 
 def retire_tokens(path: Path, name: str, callers: Collection[str]) -> int:
-    """Remove all but the newest token of a caller; returns how many. Otherwise as `add_token`."""
+    """Removes all but a caller's newest token; returns how many. Otherwise as `add_token`."""
     with _locked(path, callers) as (lines, entries):
         old = _of(name, entries)[:-1]
         for entry in reversed(old):
@@ -65,7 +65,7 @@ class _Entry(NamedTuple):
 
 
 def _parsed(path: Path, lines: Sequence[str], callers: Collection[str]) -> list[_Entry]:
-    # INVARIANT: one bad line refuses the whole file: it may be the one that replaces a token in an earlier line.
+    # INVARIANT: one bad line refuses the whole file, as it may be the one that replaces an earlier line's token.
     found: list[_Entry] = []
     hashes: set[str] = set()
     live = Counter[str]()
@@ -114,10 +114,10 @@ def _of(name: str, entries: Sequence[_Entry]) -> list[_Entry]:
 
 @contextmanager
 def _locked(path: Path, callers: Collection[str]) -> Iterator[tuple[list[str], list[_Entry]]]:
-    """The file's lines, to be changed, and their entries. The file is replaced as a whole; a link to it stays one."""
+    """The file's lines, to change, and their entries. The file is replaced as a whole; a link to it stays a link."""
     target = Path(os.path.realpath(path))
     try:
-        # The folder is locked, as the file is another one after each change.
+        # The folder is locked, as each change replaces the file.
         folder = os.open(target.parent, os.O_RDONLY)
         try:
             # If two commands change the file at once, one of them fails.

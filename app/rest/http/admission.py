@@ -1,4 +1,4 @@
-"""How many requests are worked on at once, in pools by what they need; one too many is refused at once.
+"""How many requests are worked on at once, in pools by what they need; any excess is refused at once.
 
 A pool has places, a queue with a short wait, and a budget of bytes for the bodies of requests with a place. No body is
 read before its request has a place. Plain requests of authorize and OPA's endpoint need none: they are answered, or
@@ -22,30 +22,30 @@ class Bounds(NamedTuple):
     queue: int
     wait_s: float
     body_bytes: int
-    """Of all requests with a place together. A decoded body takes about twelve times as much as its JSON."""
+    """For all requests with a place together. A decoded body takes about twelve times as much as its JSON."""
     yields_to_overload: bool = False
-    """Whether requests are refused that come to the event loop too late."""
+    """Whether requests that reach the event loop too late are refused."""
 
 
 BOUNDS: Mapping[str, Bounds] = MappingProxyType(
     {
-        # A decision takes no time but that of the event loop; what holds a place longer is a long body, on its way or
-        # being decoded in a thread. 32 bodies of 1 MiB are seconds of work: who would have to wait longer than the
-        # 20 ms within which the excess is refused, is the excess.
+        # A decision takes only the event loop's time; a place is held longer by a long body that is on its way or being
+        # decoded in a thread. 32 bodies of 1 MiB are seconds of work: a request that would wait longer than 20 ms is
+        # in excess, and is refused by then.
         "decisions": Bounds(128, 256, 0.02, 32 * _MIB, yields_to_overload=True),
-        # A listing is up to a second of work in short steps, and its page up to megabytes; more of them at once make
-        # all of them slower. Their bodies are a filter.
+        # A listing is up to a second of work in short steps, and its page up to megabytes; more at once would slow all
+        # of them down. Their bodies are a filter.
         "lists": Bounds(8, 64, 2.0, 8 * _MIB),
         # The writer commits groups of 500 and queues a thousand more; 1,024 keep it busy, and the next wave waits for
         # a commit or two. 64 MiB are eight calls of 10,000 bindings each. They wait less than clients do (5 s).
         "updates": Bounds(1_024, 1_024, 2.0, 64 * _MIB),
-        # What is asked of the records in PostgreSQL goes over one connection, and takes it some 10 ms each.
+        # Questions about the records in PostgreSQL share one connection, and each takes some 10 ms of it.
         "past": Bounds(4, 32, 2.0, 4 * _MIB),
         # A waiting request is a future and a timer, some kilobytes: as many as there may be connections.
         "waiting": Bounds(10_000, 0, 0.0, 16 * _MIB),
         # A watch stream holds its place for as long as it is read: some 30 KiB and a wake-up for each change.
         "watchers": Bounds(4_096, 0, 0.0, 1 << 62),
-        # Whoever asks how the service is gets an answer above all when it is not well.
+        # Probes matter most when the service is not well, so they are always answered.
         "probes": Bounds(1 << 62, 0, 0.0, 1 << 62),
     }
 )
@@ -77,7 +77,7 @@ class Pool:
         self._queue: deque[_Waiter] = deque()
 
     def admitted(self, body_bytes: int, began: float | None = None, who: str | None = None) -> "Place":
-        """A place for `async with`, for a request with a body of at most so many bytes.
+        """A place for `async with`, for a request with a body of at most this many bytes.
 
         `began` is when it was read (`klamm.began` of its scope); `who` is its caller, who gets half of the pool at
         most. Entering raises OverloadedException, at once or after the longest wait.
@@ -103,7 +103,7 @@ class Pool:
             async with asyncio.timeout(self._bounds.wait_s):
                 await waiter.turn
         except TimeoutError:
-            # INVARIANT: if the turn was not cancelled, it came, and with it the place.
+            # INVARIANT: a turn that was not cancelled has come, and brought the place with it.
             if waiter.turn.cancelled():
                 raise self.refusal() from None
         except asyncio.CancelledError:
@@ -144,7 +144,7 @@ class Pool:
             self._let_in()
 
     def _let_in(self) -> None:
-        # In their order, so that short bodies don't overtake a long one for ever.
+        # In order, so that short bodies don't overtake a long one for ever.
         while self._queue and self._places and self._queue[0].body_bytes <= self._bytes:
             waiter = self._queue.popleft()
             if not waiter.turn.done():
@@ -152,7 +152,7 @@ class Pool:
                 waiter.turn.set_result(None)
 
     def refusal(self) -> OverloadedException:
-        """Counts a refusal."""
+        """Counts it as well."""
         self._refused[self.name] += 1
         return OverloadedException("the service is overloaded; nothing was done, try again shortly")
 

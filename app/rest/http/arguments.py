@@ -1,4 +1,4 @@
-"""What an endpoint may take, by the annotation of its parameter, and the call from which the edge gives it."""
+"""What an endpoint may take, by the annotation of its parameter, and the call from which the edge fills it in."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
@@ -14,7 +14,7 @@ from app.runtime.past import Past
 
 
 async def _put_by_the_edge() -> None:
-    """A dependency for FastAPI, so that it takes the parameter for none of the request's. It is never called."""
+    """A dependency, so that FastAPI does not look for the parameter in the request. It is never called."""
 
 
 async def _at_least(
@@ -33,7 +33,7 @@ CurrentPast = Annotated[Past, Depends(_put_by_the_edge)]
 CurrentContext = Annotated[RequestContext, Depends(_put_by_the_edge), "context"]
 """The principal that the body's context names, checked."""
 CurrentReader = Annotated[Reader, Depends(_put_by_the_edge), "reader"]
-"""The principal or the role that reads by a request without a body."""
+"""The principal or the role that reads, for a request without a body."""
 
 AT_LEAST = [Depends(_at_least)]
 """`dependencies` of a route without a body that takes `at_least`."""

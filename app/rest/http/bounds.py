@@ -1,4 +1,4 @@
-"""The bounds on connections and messages, and what is answered to whoever exceeds one.
+"""The bounds on connections and messages, and the reply to a client that exceeds one.
 
 How many requests the application works on at once is bounded in `admission`.
 """
@@ -27,7 +27,7 @@ HEAD_TIMEOUT_S = 10.0
 SURPLUS_TIMEOUT_S = 1.0
 """For the first request of a surplus connection."""
 FIRST_REQUEST_S = 1.0
-"""For the first request of a connection that was accepted just before the server ends."""
+"""For the first request on a connection that was accepted just before the server ends."""
 STRANGER_KEPT_S = 2
 """How long an idle connection is kept on which no known caller has been answered."""
 READER_TIMEOUT_S = 10.0
@@ -49,7 +49,7 @@ MAX_LENGTH_DIGITS = 20
 MAX_PIPELINED = 16
 """Requests that wait for the one before them; each costs some kilobytes."""
 MAX_HELD_BYTES = 64 * 1024
-"""The part of a body that is held back for the rest of it, of one connection."""
+"""How much of an incomplete body is held back, for each connection."""
 MAX_HELD_BYTES_OF_ALL = 32 * 1024 * 1024
 
 # Turns of the event loop
@@ -63,14 +63,14 @@ LONGEST_TURN_S = 0.25
 
 
 def stranger_s(known_s: int) -> int:
-    """How long a stranger's idle connection is kept, where that of a known caller is kept for `known_s`."""
+    """How long a stranger's idle connection is kept, if a known caller's is kept for `known_s`."""
     return min(known_s, STRANGER_KEPT_S)
 
 
 def kept_for(seconds: int) -> bytes:
     """The header lines that say how long the connection is kept when idle; 0: this reply is its last.
 
-    A client that isn't told keeps it for minutes, and then uses a closed one (RFC 2068, 19.7.1.1).
+    A client that isn't told keeps it for minutes, and may then use a closed one (RFC 2068, 19.7.1.1).
     """
     if not seconds:
         return b"connection: close\r\n"

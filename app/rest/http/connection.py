@@ -1,9 +1,9 @@
-"""The life of a connection: by when its client must do what, and how it ends.
+"""The life of a connection: what its client must do by when, and how it ends.
 
     HANDSHAKE (TLS only) -> BETWEEN -> HEAD -> BODY -> BETWEEN -> ... -> ENDING
 
 uvicorn's protocol starts the application for each request and keeps pipelined ones in order, but it waits for clients
-without an end. Here everything that a client may keep it waiting for has a deadline (`bounds`). If the rest of a
+for ever. Here everything that a client may keep it waiting for has a deadline (`bounds`). If the rest of a
 request won't be read, the reply says that it is the last one, and the client gets a moment to read it before the
 connection is closed.
 """
@@ -36,7 +36,7 @@ class Phase(Enum):
 
     HANDSHAKE = auto()
     BETWEEN = auto()
-    """Nothing of a next message has come."""
+    """Nothing of the next message has come yet."""
     HEAD = auto()
     BODY = auto()
     ENDING = auto()
@@ -55,10 +55,10 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         self.surplus = False
         """Whether the process has its maximum of connections without this one."""
         self.names: tuple[str, ...] = ()
-        """Those of the client's certificate."""
+        """The names in the client's certificate."""
         self.url = b""
         self.previous_url = b""
-        """Of the message before: its client is taken for the client of this one, as long as nothing else is known."""
+        """From the previous message: its client is taken to be this one's until more is known."""
         self.deadline = inf
         self.timeout_keep_alive = bounds.stranger_s(self.config.timeout_keep_alive)
         self._cancel_handshake: Callable[[], object] = self.handshake_failed
@@ -114,7 +114,7 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
             self.transport.abort()
 
     def hang_up(self) -> None:
-        """A client that may still be sending gets the time to read what is written first."""
+        """A client that may still be sending gets time to read what is written first."""
         if self.phase is Phase.ENDING or self.transport.is_closing():
             return
         if self.phase is Phase.BETWEEN:
@@ -123,7 +123,7 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
             self._linger()
 
     def _linger(self) -> None:
-        # To close now would reset the connection, and the client would lose the reply.
+        # Closing now would reset the connection, and the client would lose the reply.
         self._end()
         self.deadline = monotonic() + bounds.LINGER_S
         self.flow.resume_reading()
@@ -150,7 +150,7 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         contained(self, self.finish)
 
     def finish(self) -> None:
-        """Close; a request that has begun to come is answered first, as the process drains."""
+        """Closes; a request that has begun to arrive is answered first, as the process drains."""
         self.writer.flush()
         if self.has_work():
             self.cycle.keep_alive = False
@@ -158,7 +158,7 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
             self._close()
 
     def _expects_request(self) -> bool:
-        """Whether a request may be on its way that must not be cut off."""
+        """Whether a request that must not be cut off may be on its way."""
         if self.phase is Phase.ENDING:
             return False
         if self.phase is not Phase.BETWEEN or self._has_unread():
@@ -177,7 +177,7 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
     # deadlines
 
     def wait(self, seconds: float | None = None) -> None:
-        """Set the deadline for what comes next, in so many seconds or as is usual for it."""
+        """Sets the deadline for what comes next: in this many seconds, or the usual one."""
         if self.phase is Phase.ENDING or self.flow.write_paused:
             # These have a deadline already.
             return
@@ -247,7 +247,7 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
     def begin_cycle(self) -> None:
         super().on_headers_complete()
         if self.phase is Phase.HEAD:
-            # INVARIANT: only now, as a refusal before must not end the cycle of the request before.
+            # INVARIANT: only now, as an earlier refusal must not end the cycle of the previous request.
             self.phase = Phase.BODY
         self.cycle.transport = self.writer
         if self.surplus or self.shared.draining:
@@ -281,7 +281,7 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
     # refusals
 
     def refuse(self, why: Refusal) -> None:
-        """Hang up with this, once all earlier messages are answered."""
+        """Hangs up with this reply once all earlier messages are answered."""
         self.writer.flush()
         own = self._own_cycle()
         if own is not None:

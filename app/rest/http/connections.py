@@ -3,15 +3,15 @@
 If more clients connect than a process may keep, the connections of known callers stay. A connection is a stranger's
 until a request of a known caller has been answered on it. Clients with credentials use them at once, so strangers make
 room for new connections, oldest first. When there are no strangers left, a new connection is surplus: it may only send
-probes, and there is a bound on surplus connections, too.
+probes, and surplus connections are bounded, too.
 
 One timer looks at the deadlines of all connections. Measured: 10,000 connections cost 0.4 ms each time; a timer for
 each request would cost every request half a microsecond.
 
 Overload shows in the turns of the event loop, the only thread that decides. Once a turn has used up its budget, the
 remaining requests in it are refused: a refusal costs microseconds, so the turn ends soon, and no request waits for
-more than two turns. A turn after a calm one has a larger budget, as a burst is no overload. Budgets count the time on
-the core, within a bound of time on the clock: that other processes had the core is no overload either.
+more than two turns. A turn after a calm one has a larger budget, as a burst is no overload. Budgets count
+CPU time, within a bound of wall-clock time: time that other processes had the core is no overload either.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from app.rest.http.bounds import BURST_BUDGET_S, OVERLOADED, TURN_BUDGET_S, kept
 
 _SWEEP_S = 0.25
 _MAX_LOOKS = 32
-"""To look at all strangers for each new connection would be work that strangers cause."""
+"""Looking at all strangers for each new connection would let strangers cause work."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,16 +41,16 @@ class Connection(Protocol):
     def time_out(self) -> None: ...
 
     def drain(self) -> None:
-        """Make the reply under way the last one."""
+        """Makes the reply under way the last one."""
 
     def is_busy(self) -> bool:
-        """Whether it answers a request of a client that reads."""
+        """Whether it is answering a request, and its client reads."""
 
     def abort(self) -> None: ...
 
 
 def contained(connection: Connection, step: Callable[[], None]) -> None:
-    """Take a step of a loop over all connections; an error in it ends this connection only."""
+    """Takes a step of a loop over all connections; an error in it ends this connection only."""
     try:
         step()
     except Exception:  # noqa: BLE001 - whatever it is, it is logged, and ends this connection
@@ -66,19 +66,19 @@ class Connections:
         self.began = 0.0
         """When this turn of the event loop began; 0 if no connection has read anything in it."""
         self.until = 0.0
-        """When its budget may be used up."""
+        """When this turn's budget may be used up."""
         self.head = b""
         """The head of a plain answer, from the status line to the content type."""
         self.shed_replies = (b"", b"")
-        """The refusal of a plain request that came too late: to a stranger, and to a known caller."""
+        """The refusals of a plain request that came too late: for a stranger, and for a known caller."""
         self.dated: object = None
-        """The default headers that both are made of."""
+        """The default headers that these are made of."""
         self._metrics = metrics or Metrics()
         self._all: set[Connection] = set()
         self._kept: set[Connection] = set()
         # Oldest first, except that busy ones are moved to the end.
         self._strangers: OrderedDict[Connection, None] = OrderedDict()
-        """Those of the kept ones that no known caller uses."""
+        """The kept connections that no known caller uses."""
         self._surplus: OrderedDict[Connection, None] = OrderedDict()
         self._sweeping: asyncio.TimerHandle | None = None
         self._calm = True
@@ -88,7 +88,7 @@ class Connections:
         self._held_bytes = 0
 
     def add(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> bool:
-        """Count a new connection; False if it is a surplus one, which may only send probes, or was aborted."""
+        """Counts a new connection; False if it is surplus, and may only send probes, or was aborted."""
         self._all.add(connection)
         self._metrics.connections = len(self._all)
         if self._sweeping is None:
@@ -106,7 +106,7 @@ class Connections:
         return False
 
     def keep(self, connection: Connection) -> None:
-        """A known caller uses this connection."""
+        """Notes that a known caller uses this connection."""
         self._strangers.pop(connection, None)
 
     def remove(self, connection: Connection) -> None:
@@ -131,7 +131,7 @@ class Connections:
         return False
 
     def drain(self) -> None:
-        """From now on every reply is the last one of its connection."""
+        """Makes every reply from now on the last one on its connection."""
         self.draining = True
         self.dated = None
         for each in tuple(self._all):
@@ -144,7 +144,7 @@ class Connections:
         self._sweeping = loop.call_later(_SWEEP_S, self._sweep, loop) if self._all else None
 
     def hold(self, size: int) -> bool:
-        """Count bytes of incomplete bodies; False if that is too much, and nothing is counted."""
+        """Counts bytes of incomplete bodies; False, with nothing counted, if that is too much."""
         if size and self._held_bytes + size > bounds.MAX_HELD_BYTES_OF_ALL:
             return False
         self._held_bytes += size
@@ -157,7 +157,7 @@ class Connections:
 
     def begin_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         self.began = monotonic()
-        # To ask for the time on the core costs a microsecond, so it isn't asked for without a reason.
+        # Reading the CPU time costs a microsecond, so it is read only if there is a reason.
         self._began_on_core = None if self._calm else thread_time()
         self.until = self.began + (BURST_BUDGET_S if self._calm else TURN_BUDGET_S)
         loop.call_soon(self._end_turn)
@@ -169,7 +169,7 @@ class Connections:
         self.began = 0.0
 
     def is_spent(self) -> bool:
-        """Whether the turn has used up its budget; to be asked after `until` only."""
+        """Whether the turn has used up its budget; ask only after `until`."""
         return self._has_shed or self._has_taken(TURN_BUDGET_S, monotonic() - self.began)
 
     def _has_taken(self, budget_s: float, waited_s: float) -> bool:
@@ -179,13 +179,13 @@ class Connections:
         return waited_s > bounds.LONGEST_TURN_S or thread_time() - self._began_on_core > budget_s
 
     def turn_began(self, loop: asyncio.AbstractEventLoop) -> float:
-        """When this turn began, and so when all that it reads came."""
+        """When this turn began, which counts as when everything that it reads came."""
         if not self.began:
             self.begin_turn(loop)
         return self.began
 
     def is_late(self, began: float) -> bool:
-        """Whether a task comes too late for a request that was read in the turn which began then.
+        """Whether a task is too late for a request that was read in the turn that began at `began`.
 
         A task has a turn longer than plain requests: under overload they would use up every turn before it.
         """
@@ -204,14 +204,14 @@ class Connections:
     # heads of replies
 
     def date(self, default_headers: Sequence[tuple[bytes, bytes]], kept_s: int) -> None:
-        """Take the server's default headers, of which it makes a new list every second.
+        """Takes the server's default headers, which it makes anew every second.
 
         `kept_s` is how long an idle connection of a known caller is kept.
         """
         self.dated = default_headers
         times = [0 if self.draining else each for each in (stranger_s(kept_s), kept_s)]
         lines = [b"%b: %b" % each for each in (*default_headers, (b"content-type", b"application/json"))]
-        # Whoever gets such an answer is a known caller by then.
+        # A client that gets such an answer is a known caller by then.
         self.head = b"HTTP/1.1 200 OK\r\n%b%b\r\n" % (kept_for(times[1]), b"\r\n".join(lines))
         stranger, known = (OVERLOADED.written(default_headers, kept_s=each) for each in times)
         self.shed_replies = (stranger, known)
@@ -232,12 +232,12 @@ class HeldBody:
     def add(self, more: bytes) -> bool:
         if self.body is None:
             return False
-        # It can't become longer than its head says.
+        # It can't grow longer than its head says.
         self.body += more
         return True
 
     def may_grow(self) -> bool:
-        """Count what is held; False if it is too much."""
+        """Counts what is held; False if it is too much."""
         if self.body is None:
             return True
         more = len(self.body) - self._counted
@@ -247,7 +247,7 @@ class HeldBody:
         return True
 
     def end(self) -> bytes:
-        """Hold back no more. Returns what was held."""
+        """Stops holding back. Returns what was held."""
         body, self.body = bytes(self.body or b""), None
         self._shared.release(self._counted)
         self._counted = 0

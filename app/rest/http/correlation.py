@@ -1,6 +1,6 @@
 """Request ids and W3C trace context: from a request's headers into its log lines and its reply's headers.
 
-A header without its exact form is ignored, so that it can forge neither a log line nor a header.
+A header that is not in its exact form is ignored, so that it can forge neither a log line nor a header.
 """
 
 import re
@@ -87,5 +87,5 @@ def _traceparent(value: bytes) -> str | None:
     )
     if version == "00":
         return None if more is not None else f"00-{trace_id}-{parent_id}-{flags}"
-    # Of the flags of later versions, only this one is known.
+    # Of later versions' flags only this one is known.
     return f"00-{trace_id}-{parent_id}-{int(flags or '0', 16) & _SAMPLED:02x}"

@@ -34,7 +34,7 @@ from app.rest.http.streams import EventStream
 from app.runtime.ports import PastElsewhere
 
 CLIENT_CLOSED_REQUEST = 499
-"""Counted, but never sent, for a client that has gone."""
+"""For a client that has gone: counted, but never sent."""
 
 Reply = bytes | msgspec.Struct | Response | EventStream
 """What an endpoint returns: the JSON of a 200, a struct to be encoded as that, a whole response, or a stream."""
@@ -64,8 +64,8 @@ class Route(APIRoute):
         example: Example | None = None,
         **more: Any,  # noqa: ANN401 - as APIRoute's
     ) -> None:
-        """`name` is its operationId. `pool` is of `Admission.pools`. `reply` is to be named if the endpoint gives the
-        JSON of a struct, and not the struct. `may_refuse` are statuses beside those that every route of its kind has.
+        """`name` is its operationId. `pool` is of `Admission.pools`. Give `reply` if the endpoint returns the JSON of
+        a struct instead of the struct. `may_refuse` are statuses beyond those that every route of its kind has.
         """
         super().__init__(path, endpoint, name=name, operation_id=name, response_model=None, **more)
         signature = inspect.signature(endpoint)
@@ -86,21 +86,21 @@ class Route(APIRoute):
             name: ARGUMENTS[each.annotation] for name, each in parameters.items() if each.annotation in ARGUMENTS
         }
         if not needs_caller and {CurrentContext, CurrentReader} & {each.annotation for each in parameters.values()}:
-            # INVARIANT: nobody is spoken for where nobody is asked who calls.
+            # INVARIANT: where no caller is identified, nobody is spoken for.
             raise TypeError(f"the route `{name}` needs a caller: its endpoint takes whom it speaks for")
         self._named = parameters.keys() - self._arguments.keys() - {"body"}
         """The parameters of the path and of the query."""
         self._takes_at_least = AT_LEAST[0] in self.dependencies
         self._is_of_the_past = pool == "past"
         takes = [*names_of(self.dependant.query_params), *(["at_least"] if self._takes_at_least else [])]
-        # Probes and pages are asked by software that adds parameters of its own, and so is what speaks OPA's language.
+        # Clients of probes, of pages and of OPA's endpoints may add parameters of their own.
         self._query = takes if self.include_in_schema and pool != "probes" else None
 
     def decoder_of(self, body: Any) -> Callable[[bytes], Any]:  # noqa: ANN401 - a struct, or what a route reads
         return strict_decoder(body)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """The path must be the same to the letter where nothing in it is a parameter."""
+        """A path without parameters must match to the letter."""
         if self.param_convertors:
             return super().matches(scope)
         if scope["path"] != self.path or scope["type"] != "http":
@@ -158,16 +158,16 @@ class Route(APIRoute):
                 await services.authorizer.wait_for(call.at_least)
                 return await self._reply_to(call)
             if call.context is not None:
-                # What would be refused in the end is refused before the wait.
+                # What would be refused anyway is refused before the wait.
                 services.authorizer.rights.check_super_user(call.context)
         async with services.admission.waiting.admitted(body_bytes, None, caller.share):
-            # Requests that wait take no place from those that don't.
+            # Waiting requests take no place from the others.
             await services.authorizer.wait_for(call.at_least)
         async with pool.admitted(body_bytes, None, caller.share):
             return await self._reply_to(call)
 
     async def _stream(self, call: Call, pool: Pool) -> Reply:
-        """The place is held until the stream has come to its end."""
+        """The place is held until the stream ends."""
         async with AsyncExitStack() as held:
             await held.enter_async_context(pool.admitted(0, call.scope.get("klamm.began"), call.caller.share))
             self._examine(call)
@@ -177,7 +177,7 @@ class Route(APIRoute):
             return reply
 
     async def _caller_of(self, services: Services, scope: Scope) -> Caller:
-        # For the protocol: connections of those who are known are kept longer.
+        # For the protocol: connections of known callers are kept longer.
         scope["klamm.known"] = False
         if not self.needs_caller:
             return ANYBODY
@@ -214,9 +214,9 @@ class Route(APIRoute):
             return await (self._own_reply_to(call) if elsewhere is None else self._reply_of(elsewhere, call))
 
     async def _reply_of(self, elsewhere: PastElsewhere, call: Call) -> bytes:
-        """What the service says that has the records, asked in the caller's words."""
+        """The reply of the service that has the records, asked in the caller's words."""
         context = context_of(call)
-        # INVARIANT: whom this caller may speak for is decided here; there it is this service that asks.
+        # INVARIANT: whom this caller may speak for is decided here; the other service only sees this one asking.
         call.services.authorizer.rights.check_super_user(context)
         call.services.authorizer.rights.check_loaded()
         asked: dict[str, Any] = {

@@ -17,13 +17,13 @@ _SMALL_CHUNKS = re.compile(
     rb"(?:0*+(?:%b))++"
     % b"|".join(rb"(?:%x|%X)(?:;[^\r\n]*+)?\r\n(?s:.{%d})\r\n" % (size, size, size) for size in range(1, 16))
 )
-"""Thousands may come in one segment: a step of Python for each would take the event loop tens of milliseconds."""
+"""Thousands may come in one segment: a Python step for each would take the event loop tens of milliseconds."""
 _EMPTY_LINE = b"\r\n"
 _END = b"\r\n\r\n"
 
 
 class BadLineError(Exception):
-    """There is something else where a request line should be."""
+    """Something else is where a request line should be."""
 
 
 class HeadTooLargeError(Exception):
@@ -46,19 +46,19 @@ class Framing:
         self.carry = b""
         """A CR before a message, whose LF has not come yet."""
         self.line = bytearray()
-        """The request line, as far as it has come."""
+        """The request line, as far as it has arrived."""
         self._state = _State.BEFORE_MESSAGE
         self._may_begin = False
         self._tail = b""
         """The last three bytes of the head so far."""
         self._left = 0
-        """Bytes of the body, or of the chunk with its end of line, that have not come yet."""
+        """How many bytes of the body, or of the chunk with its line end, have not come yet."""
         self._part = bytearray()
         """A line between chunks or among trailers, as far as it has come."""
         self._head_bytes = 0
-        """Of the head and the trailers."""
+        """The bytes of head and trailers so far."""
         self._chunked_bytes = 0
-        """Of chunks, with everything around them."""
+        """The bytes of chunks so far, with everything around them."""
         self._body_bytes = 0
 
     # what the parser finds
@@ -92,7 +92,7 @@ class Framing:
     # cuts
 
     def skip(self, data: bytes, at: int) -> int:
-        """Where, from there on, a message begins or goes on: empty lines before it are ignored (RFC 9112, 2.2)."""
+        """Where a message begins or goes on, from `at` on: empty lines before it are ignored (RFC 9112, 2.2)."""
         if self._state is not _State.BEFORE_MESSAGE:
             return at
         if self.carry:
@@ -110,7 +110,7 @@ class Framing:
         return at
 
     def end(self, data: bytes, at: int) -> int:
-        """Where the piece ends that begins there: at the end of a head or a message, or of the data.
+        """Where the piece that begins at `at` ends: at the end of a head, of a message or of the data.
 
         Raises BadLineError, HeadTooLargeError.
         """
@@ -182,7 +182,7 @@ class Framing:
         if self._state is _State.IN_TRAILERS:
             return line == _EMPTY_LINE
         chunk = _CHUNK.match(line)
-        # If it is none, the parser refuses it.
+        # If it is not a chunk's line, the parser refuses it.
         self._begin_chunk(chunk[1] if chunk else b"0")
         return False
 

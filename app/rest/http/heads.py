@@ -1,4 +1,4 @@
-"""The head of a request: what is refused in it, and whether the request may be answered without the application."""
+"""The head of a request: why it is refused, and whether the application is needed to answer the request."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Headers = list[tuple[bytes, bytes]]
 _ONCE = (b"authorization", b"content-length", b"host")
 _OFFERS = (b"upgrade", b"http2-settings")
 _is_host = re.compile(rb"(?:\[[0-9A-Za-z:.%_~-]+\]|[0-9A-Za-z._~!$&'()*+,;=%-]*)(?::[0-9]*)?").fullmatch
-"""Whether it has the form of a host and its port (RFC 9110, 7.2), which may be empty."""
+"""Whether it has the form of a host and port (RFC 9110, 7.2), which may be empty."""
 _MAX_REMEMBERED = 1_024
 
 
@@ -41,7 +41,7 @@ def asks_to_continue(name: bytes, value: bytes) -> bool:
 
 
 def refusal_of_head(headers: Headers, *, is_old: bool) -> Refusal | None:
-    """Why a head is refused: others might read it otherwise (RFC 9112, 3.2 and 6.1). `is_old`: it is HTTP/1.0."""
+    """Why a head is refused: others might read it differently (RFC 9112, 3.2 and 6.1). `is_old`: it is HTTP/1.0."""
     fields = dict(headers)
     if len(fields) < len(headers):
         names = [name for name, _ in headers]
@@ -64,8 +64,8 @@ def body_length(headers: Headers) -> int | None:
 
 
 def is_plain(parser: httptools.HttpRequestParser, target: bytes, length: int) -> bool:
-    """Whether a request with a body of this length may be answered at once; the parser stands behind its head."""
-    # Replies to HTTP/1.0 close the connection, which only the application's replies say.
+    """Whether a request with a body of this length may be answered at once; the parser has just read its head."""
+    # Replies to HTTP/1.0 close the connection, and only the application's replies say so.
     is_for_us = target == AUTHORIZE_TARGET or (
         is_opa_question(target) is not None and parser.get_http_version() == "1.1"
     )
@@ -76,7 +76,7 @@ def is_plain(parser: httptools.HttpRequestParser, target: bytes, length: int) ->
 def plain_head(head: bytes) -> PlainHead | None:
     """What these bytes say if they are exactly the head of a plain request; otherwise None.
 
-    Clients that keep a connection send the same head again and again: remembered, it costs 7 us less.
+    Clients that keep a connection send the same head again and again: remembering it saves 7 us.
     """
     # INVARIANT: this depends on the bytes alone, and nothing is plain that `KlammProtocol` would refuse.
     parser, found = _read(head)

@@ -1,4 +1,4 @@
-"""The parameters of a path and a query: their values, or what is wrong with one and the way out."""
+"""The parameters of a path and a query: their values, or what is wrong with one and how to mend it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ _MEANT = {
     "greater_than_equal": "write {ge} or more",
     "less_than_equal": "write {le} or less",
 }
-"""By pydantic's name of a fault, in place of what it says."""
+"""Texts by pydantic's name of a fault, in place of its own."""
 
 
 def check_query(query: bytes, known: Sequence[str]) -> None:
@@ -39,7 +39,7 @@ def check_query(query: bytes, known: Sequence[str]) -> None:
 
 
 def names_of(fields: Iterable[ModelField]) -> Sequence[str]:
-    """What a route takes of the query."""
+    """The names that a route takes from the query."""
     return [*_names(fields)]
 
 

@@ -1,8 +1,8 @@
 """The HTTP protocol of `klamm serve`: uvicorn's, within the bounds of `bounds`.
 
 A request of authorize or of OPA's endpoint that is complete and plain is answered at once, without a task, a scope and
-ASGI messages, which are most of what a request costs. Every other one (a refusal, `at_least`, a pipeline, a client that
-doesn't read) goes through the ASGI application, which gives the same answer.
+ASGI messages, which are most of what a request costs. All others (a refusal, `at_least`, a pipeline, a client that
+doesn't read) go through the ASGI application, which gives the same answer.
 
 The body of a short request is held back until it is complete: a client that sends slowly takes no place from others.
 An offer to upgrade the connection is declined (`heads.without_offer`).
@@ -39,7 +39,7 @@ class Answer(Protocol):
     def __call__(
         self, headers: Headers, body: bytes, names: Sequence[str], target: bytes = AUTHORIZE_TARGET, /
     ) -> bytes | None:
-        """The reply (200, JSON), from its own headers on: `content-length: 2`, an empty line, the body.
+        """The reply (200, JSON) from its own headers on: `content-length: 2`, an empty line, the body.
 
         `names` are those of the client's certificate. None if only the application can answer.
         """
@@ -71,10 +71,10 @@ class KlammProtocol(TimedConnection):
         self._why: Refusal | None = None
         self._held = HeldBody(shared)
         self._segment = 0
-        """The length of the data received last."""
+        """The length of the data last received."""
         self._may_be_plain = False
         self._is_asked = False
-        """Whether `answer` has seen the data received last, and left it to the application."""
+        """Whether `answer` has seen the data last received, and left it to the application."""
 
     # received data
 
@@ -150,7 +150,7 @@ class KlammProtocol(TimedConnection):
                 return
 
     def _stop(self, why: Refusal) -> None:
-        """Refuse the message that is being parsed. For callbacks of the parser, which end with this."""
+        """Refuses the message being parsed. For callbacks of the parser, which end with this."""
         self._why = why
         raise _RefusedError
 
@@ -249,12 +249,12 @@ class KlammProtocol(TimedConnection):
         if length > bounds.MAX_HELD_BYTES and not (self._may_be_plain and length < self._segment):
             return False
         if self.url != AUTHORIZE_TARGET:
-            # Raises what uvicorn would raise, while the parser still makes a refusal of it.
+            # Raises what uvicorn would raise later, while the parser can still turn it into a refusal.
             httptools.parse_url(self.url).path.decode("ascii")
         return True
 
     def _let_go(self) -> None:
-        """The application gets what is held, and the rest as it comes."""
+        """Gives the application what is held, and the rest as it comes."""
         body = self._held.end()
         self.begin_cycle()
         if body:
@@ -281,7 +281,7 @@ class KlammProtocol(TimedConnection):
             shared.date(self.server_state.default_headers, self.config.timeout_keep_alive)
         is_late = monotonic() > shared.until and shared.is_spent()
         if (is_late or shared.draining) and head.target != AUTHORIZE_TARGET:
-            # What OPA's clients are told then is up to the application.
+            # The application knows what to tell OPA's clients then.
             return False
         if is_late:
             shared.note_shed()
@@ -293,7 +293,7 @@ class KlammProtocol(TimedConnection):
             reply = shared.head + answer
             if not self.known:
                 self.become_known()
-        # As in `wait`, by the clock that the turn has read. To write may set another one.
+        # As in `wait`, by the time that the turn has read. Writing may set another deadline.
         self.deadline = shared.began + self.timeout_keep_alive
         self.url, self.is_new = head.target, False
         self.transport.write(reply)

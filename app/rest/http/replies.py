@@ -1,4 +1,4 @@
-"""How the replies of the application are written."""
+"""How the application's replies are written."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ class ReplyWriter(asyncio.Transport):
     """The transport that the application's replies on one connection are written to.
 
     It adds to each head the lines that say how long the connection is kept. The head is written together with what
-    follows it in the same turn of the loop: each write of its own would wake the client.
+    follows it in the same turn of the loop, as each separate write would wake the client.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ReplyWriter(asyncio.Transport):
         self._cycle, self._is_head_written = cycle, False
 
     def end(self) -> None:
-        """Drop all that is written from now on: the application doesn't know yet that nobody reads it."""
+        """Drops all that is written from now on: the application doesn't know yet that nobody reads it."""
         self._has_ended = True
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -56,9 +56,9 @@ class ReplyWriter(asyncio.Transport):
             self._transport.writelines((held, part))
 
     def push(self, data: bytes) -> bool:
-        """Write a whole chunk of the reply under way, in this step of the loop.
+        """Writes a whole chunk of the reply under way, in this step of the loop.
 
-        False, and nothing is written, if the client has to take what came before first, or has gone.
+        Returns False, with nothing written, if the client must first take what came before, or has gone.
         """
         cycle = self._cycle
         if cycle is None or cycle.disconnected or not cycle.chunked_encoding or cycle.response_complete:
@@ -93,6 +93,6 @@ class ReplyWriter(asyncio.Transport):
             # uvicorn has said so.
             return part
         cycle.keep_alive = not cycle.more_body
-        # In the same place as in plain answers, so that nobody can tell the two ways apart.
+        # In the same place as in plain answers, so that nobody can tell the two apart.
         status, end, more = part.partition(b"\r\n")
         return b"".join((status, end, kept_for(kept_s if cycle.keep_alive else 0), more))

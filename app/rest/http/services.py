@@ -17,7 +17,7 @@ SERVICES = "klamm.services"
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """One set for each application; the edge puts it before every endpoint that asks for it."""
+    """One set for each application; the edge gives it to every endpoint that asks for it."""
 
     authorizer: Authorizer
     callers: Callers
@@ -27,4 +27,4 @@ class Services:
     decider: Decider
     past: Past
     siblings: Siblings | None = None
-    """The other workers of the service; None: this process is all of it."""
+    """The other workers of the service; None: there are none."""

@@ -1,4 +1,4 @@
-"""A reply without an end: events, one after the other, as NDJSON or as server-sent events."""
+"""An endless reply: events, one after the other, as NDJSON or as server-sent events."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ def _ndjson(lines: Iterable[Line]) -> bytes:
 
 
 def _sse(lines: Iterable[Line]) -> bytes:
-    # An id that is not sent leaves the browser with the one before.
+    # If no id is sent, the browser keeps the one before.
     return b"".join(
         b"%bevent: %b\ndata: %b\n\n"
         % (b"" if line.token is None else b"id: %b\n" % line.token.encode(), line.event.encode(), line.json)
@@ -46,7 +46,7 @@ def pushed(media_type: str, push: Callable[[bytes], bool]) -> Callable[[Part], b
 
 
 class EventStream:
-    """`first` begins the stream: whoever has it has passed all that may refuse it. `rest` is closed at the end."""
+    """`first` begins the stream; once it is there, nothing can refuse the request. `rest` is closed at the end."""
 
     def __init__(self, media_type: str, first: Sequence[Line], rest: AsyncGenerator[Sequence[Line], None]) -> None:
         self._media_type = media_type
@@ -54,10 +54,10 @@ class EventStream:
         self._first = first
         self._rest = rest
         self.held = AsyncExitStack()
-        """What is given back at the end."""
+        """What is released at the end."""
 
     async def send(self, receive: Receive, send: Send) -> None:
-        """Returns when the client has gone, or the stream has come to its end."""
+        """Returns when the client has gone or the stream has ended."""
         headers = [
             (b"content-type", self._media_type.encode()),
             (b"cache-control", b"no-store"),
@@ -82,7 +82,7 @@ class EventStream:
     async def _send_lines(self, lines: Sequence[Line], send: Send) -> None:
         data = memoryview(self._form(lines))
         for start in range(0, len(data), PART_BYTES):
-            # In parts, so that a slow client makes nobody hold more than one of them.
+            # In parts, so that only one of them is held for a slow client.
             part = bytes(data[start : start + PART_BYTES])
             await send({"type": "http.response.body", "body": part, "more_body": True})
 
