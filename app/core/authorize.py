@@ -1,7 +1,7 @@
 """Decisions: one caller against one image (KIP-504 authorize, authorizeByResourceType; KIP-430).
 
 Rules, in Kafka's order: super users pass; any matching DENY forbids; any matching ALLOW permits; without a single ACL
-on the resource allow.everyone.if.no.acl.found speaks; everything else is denied.
+on the resource allow.everyone.if.no.acl.found decides; everything else is denied.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -39,7 +39,7 @@ class _TypesBy(Protocol):
 
 
 class _Own(Protocol):
-    """What ACLs of the caller's own say, or its groups' with them (`app.core.grouped`)."""
+    """What the caller's own ACLs say, or those with its groups' (`app.core.grouped`)."""
 
     @property
     def types(self) -> _TypesBy: ...
@@ -56,11 +56,11 @@ class Authorization:
         """Raise AuthorizerNotReadyException for anyone but a super user while the image is not loaded (KIP-801)."""
         self.is_super_user = unrestricted or principal in image.config.super_users
         if not (self.is_super_user or image.loading_complete):
-            # INVARIANT: nobody but a super user is ever decided on from an image that holds no store's state.
+            # INVARIANT: from an image that holds no store's state, only super users are ever decided on.
             raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly")
         self._image = image
-        # INVARIANT: masks are asked for an address as of the image's time. Where nothing is left to end, all has ended
-        # that ever does, and an address without a time sees nothing of it.
+        # INVARIANT: masks are asked for an address as of the image's time. If no end lies ahead, all ALLOWs that ever
+        # end have ended, and an address without a time sees none of them.
         self._address = image.asker(address) if image.index.ends.heap else address
         self._own: _Own | None = image.index.principal(principal)
         self._first_texts: dict[tuple[int, int], str] | None = None
@@ -79,7 +79,7 @@ class Authorization:
             if node is not None:
                 mask = node.grants(bit, resource_name, address)
         node = image.index.everyone.types[resource_type]
-        # INVARIANT: whatever may deny has been looked through to its end before anything is allowed.
+        # INVARIANT: everything that may deny is searched to its end before anything is allowed.
         if node is not None and (node.may_deny or not mask & bit):
             mask |= node.grants(bit, resource_name, address)
         if mask >> (DENY_SHIFT + operation) & 1:
@@ -152,7 +152,7 @@ class Authorization:
             yield principal, node, _LITERAL, WILDCARD
 
     def _first_text_at(self, entry: HostMasks, bit: int) -> str:
-        # A thousand ranges on one pattern are looked through once, however many actions of a request they decide.
+        # A thousand ranges on one pattern are searched once, however many actions of a request they decide.
         texts = self._first_texts = self._first_texts or {}
         known = texts.get((id(entry), bit))
         if known is None:
@@ -170,7 +170,7 @@ class Authorization:
         return found
 
     def _together(self, resource_type: int) -> list[tuple[str, TypeNode]]:
-        """The same in fewer nodes, where some say together what several do."""
+        """The same in fewer nodes, if some of them are merged."""
         return self._speaking(resource_type)
 
     def _own_node(self) -> PrincipalNode | None:
@@ -230,8 +230,8 @@ class Authorization:
     def by_resource_type(self, operation: int, resource_type: int) -> Generator[None, None, Verdict]:
         """Whether the caller may do this on any resource of the type at all (KIP-504, as Kafka's default method).
 
-        In short steps, for every pattern of the caller's may have to be looked at; the image must stay the same from
-        the first to the last. Raises InvalidRequestException for ANY and UNKNOWN.
+        In short steps, as every pattern of the caller's may have to be examined; the image must stay the same from the
+        first to the last. Raises InvalidRequestException for ANY and UNKNOWN.
         """
         if resource_type <= ResourceType.ANY:
             raise InvalidRequestException("must specify a non-filter resource type for authorizeByResourceType")

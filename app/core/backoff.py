@@ -8,7 +8,7 @@ _MAX_DOUBLINGS = 16
 class Backoff:
     """Waits that double from `first_s` to `longest_s`.
 
-    `jitter` draws each from its upper half, so that many who failed together come back apart.
+    `jitter` draws each from its upper half, so that clients that failed together don't return together.
     """
 
     def __init__(self, first_s: float, longest_s: float, jitter: Callable[[float, float], float] = max) -> None:

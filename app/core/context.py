@@ -1,7 +1,7 @@
 """Whom a request speaks for: principal and address of KIP-504's AuthorizableRequestContext, and groups; all checked.
 
-Both types are abstract, so that neither `Authorizer` nor anything behind it can be asked by whoever forgot to check
-the caller: only that check (`app.rest.callers.roles`) has the classes that can be made.
+Both types are abstract, so that code that forgot to check the caller can ask neither `Authorizer` nor anything behind
+it: only that check (`app.rest.callers.roles`) has the classes that can be instantiated.
 """
 
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ from app.core.kafka.hosts import ClientAddress
 class RequestContext(ABC):
     """A principal at an address, for whom the sender of the request may speak, and groups that it may assert.
 
-    INVARIANT: there are no other groups to decide with than those of a context.
+    INVARIANT: decisions use no groups but those of a context.
     """
 
     __slots__ = ("client_address", "groups", "principal")
@@ -27,19 +27,19 @@ class RequestContext(ABC):
     def check_super_user(self) -> None:
         """Raise ClusterAuthorizationException unless the sender may speak for a super user, too.
 
-        Who the super users are is known only to the image that decides, so it is asked there.
+        Only the image that decides knows who the super users are, so it is called there.
         """
 
 
 class RoleGrant(ABC):
-    """A caller that may read by its role alone: it speaks for no principal whose rights could be looked at."""
+    """A caller that may read by its role alone: it speaks for no principal whose rights could be checked."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def caller_name(self) -> str:
-        """Who that is."""
+        """The name of that caller."""
 
 
 Reader = RequestContext | RoleGrant

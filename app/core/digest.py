@@ -1,8 +1,8 @@
 """The order-free digest of an image: the sum of the SHA-256 of every row, modulo 2^256 (docs/feed.md).
 
 Rows can be added and taken away in any order, so it costs a writer two hashes a change. It finds accidental damage and
-changes that were missed. It is no proof against someone who can choose rows: sums of hashes can be steered, and the
-chain's hash is what stands against that.
+changes that were missed. It is no proof against someone who can choose rows: sums of hashes can be steered; the
+chain's hash is the protection against that.
 """
 
 import re
@@ -20,14 +20,14 @@ _ESCAPES = {"\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\
 
 
 def acl_line(acl: StandardAcl) -> bytes:
-    """The ACL as one line of text, without its end: what PostgreSQL's COPY writes, null as an empty field."""
+    """The ACL as one line of text, without its line end: what PostgreSQL's COPY writes, null as an empty field."""
     return row_line(acl.row, acl.terms)
 
 
 def row_line(row: AclRow, terms: AclTerms) -> bytes:
     """As `acl_line`."""
     acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host = row
-    # U+0000 can't be stored, so it stands between the texts until they are escaped, which as a rule is nothing to do.
+    # U+0000 can't be stored, so it separates the texts while they are escaped, which is rarely needed.
     texts = _escaped(f"{name}\0{principal}\0{host}").replace("\0", "\t")
     ends = "" if terms.expires_at is None else str(seconds_of(terms.expires_at))
     owner = "" if terms.owner is None else _escaped(terms.owner)
@@ -54,13 +54,13 @@ def digest_of_lines(lines: Iterable[bytes]) -> int:
 
 
 def digest_of(acls: Iterable[StandardAcl], configs: Mapping[str, str]) -> int:
-    """Of a whole image."""
+    """The digest of a whole image."""
     rows = sum(map(acl_digest, acls))
     return (rows + sum(config_digest(name, value) for name, value in configs.items())) % MODULUS
 
 
 def seconds_of(moment: datetime) -> int:
-    """Seconds since 1970 of a time that has no fraction of one."""
+    """Seconds since 1970 of a time in whole seconds."""
     return int(moment.timestamp())
 
 

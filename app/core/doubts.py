@@ -1,6 +1,6 @@
 """ACLs and principals that are probably mistakes: they match no client, or other clients than the author thinks.
 
-Kafka accepts them all, and so does Klamm. The author gets a warning, and nothing else changes.
+Kafka accepts them all, and so does Klamm. The author is warned, and nothing else changes.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Decisions on a caller with groups: ACLs of `Group:<name>` speak of it as its own do.
+"""Decisions on a caller with groups: ACLs of `Group:<name>` apply to it as its own do.
 
 One rule for all of them: any matching DENY of the caller, of a group or of `User:*` forbids; then any matching ALLOW
 permits. The rest is `Authorization`'s. Groups never make a super user.
@@ -16,11 +16,11 @@ from app.core.kafka.codes import WILDCARD_PRINCIPAL
 from app.core.kafka.hosts import ClientAddress
 
 _TOGETHER = ""
-"""No principal is called so."""
+"""No principal has this name."""
 
 
 class _Speaking:
-    """The caller's own ACLs on one type of resources and its groups', decided on like those of one principal."""
+    """The caller's own and its groups' ACLs on one resource type, decided on like those of one principal."""
 
     __slots__ = ("nodes",)
 
@@ -30,14 +30,14 @@ class _Speaking:
     def grants(self, bit: int, name: str, address: ClientAddress) -> int:
         mask = 0
         for node in self.nodes:
-            # INVARIANT: whatever may deny has been looked through to its end before anything is allowed.
+            # INVARIANT: everything that may deny is searched to its end before anything is allowed.
             if node.may_deny or not mask & bit:
                 mask |= node.grants(bit, name, address)
         return mask
 
 
 class _SpeakingTypes(dict[int, TypeNode | _Speaking]):
-    """By resource type, as they are asked for."""
+    """By resource type, made when first asked for."""
 
     __slots__ = ("_own", "_union")
 

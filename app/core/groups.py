@@ -1,4 +1,4 @@
-"""Groups of a principal: ACLs of `Group:<name>` speak of it too.
+"""Groups of a principal: ACLs of `Group:<name>` apply to it too.
 
 Kafka has no groups: there `Group:x` is a principal like any other, and so it is here where a context names no groups.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from app.core.kafka.codes import WILDCARD_PRINCIPAL
 
 GROUP_PREFIX = "Group:"
-"""What the principal of a group's ACLs begins with."""
+"""The prefix of the principal in a group's ACLs."""
 MAX_GROUPS = 200
 MAX_GROUP_NAME = 255
 """Characters."""
@@ -44,5 +44,5 @@ def groups_of(names: Iterable[str] | None) -> Groups | None:
 
 
 def speaking_of(principal: str, groups: Groups | None) -> tuple[str, ...]:
-    """All whose ACLs speak of a caller: its own, its groups' in the order of their names, those of `User:*`."""
+    """All principals whose ACLs apply to a caller: itself, its groups in the order of their names, `User:*`."""
     return tuple(dict.fromkeys((principal, *(() if groups is None else groups.principals), WILDCARD_PRINCIPAL)))

@@ -65,11 +65,11 @@ class AuthorizerImage:
     offset: int = -1
     hash: bytes = GENESIS_HASH
     digest: int | None = None
-    """The order-free digest of the ACLs and `overrides`; None for an image that is of no store's snapshot."""
+    """The order-free digest of the ACLs and `overrides`; None for an image that is not from a store's snapshot."""
     now: float = inf
-    """What time it is in the store, at most, in seconds since 1970: an ALLOW that has ended by then is not seen.
+    """The store's time, at most, in seconds since 1970: an ALLOW that has ended by then is not seen.
 
-    INVARIANT: as long as nobody has said `as_of` when, all ALLOWs that ever end have ended.
+    INVARIANT: until `as_of` sets it, every ALLOW that has an end counts as ended.
     """
     _askers: dict[str, ClientAddress] = field(default_factory=dict, repr=False, compare=False)
     _unions: Unions = field(default_factory=Unions, repr=False, compare=False)
@@ -98,7 +98,7 @@ class AuthorizerImage:
         return self if now == self.now else replace(self, now=now, _askers={})
 
     def asker(self, address: ClientAddress) -> ClientAddress:
-        """The address as of this image's time; the same object each time, for masks remember whom they answered."""
+        """The address as of this image's time; the same object each time, as masks remember which one they answered."""
         asker = self._askers.get(address.text)
         if asker is None:
             if len(self._askers) >= _MOST_ASKERS:
@@ -107,18 +107,18 @@ class AuthorizerImage:
         return asker
 
     def union(self, groups: Groups) -> Union:
-        """The ACLs of these groups, merged as far as they are; of use until the next await."""
+        """The ACLs of these groups, merged as far as they are; valid until the next await."""
         return self._unions.of(groups, self.index, self.offset)
 
     def has_ended(self, row: int) -> bool:
-        """Whether the table's row is an ALLOW that has ended, and whose removal has not come yet."""
+        """Whether the table's row is an ALLOW that has ended but is not removed yet."""
         ends_at = self.index.table.ends.get(row)
         return ends_at is not None and ends_at <= self.now
 
     def apply(self, transaction: Sequence[Record]) -> "AuthorizerImage":
         """The image after one whole transaction of the feed. The index is changed in place.
 
-        Raises PoisonedRecordException with nothing changed if any record of it can't follow this image.
+        Raises PoisonedRecordException, with nothing changed, if any of its records can't follow this image.
         """
         checks = _Checks(self)
         for record in transaction:
@@ -185,7 +185,7 @@ class ImageBuilder:
         add_rows(self.index, rows)
 
     def add_terms(self, some: AclSlice) -> None:
-        """Add what a slice holds beside its rows."""
+        """Add what a slice holds besides its rows."""
         if some.terms:
             for row in some.rows:
                 terms = some.terms.get(row[0])
@@ -231,7 +231,7 @@ class _Checks:
         """The stored configuration after the records so far; the image's own object while none has changed it."""
         self.digest = image.digest
         self.replacing: set[int] = set()
-        """Offsets of records that give an ACL which is there other terms."""
+        """Offsets of records that give an existing ACL other terms."""
 
     def follow(self, record: Record, last_offset: int) -> None:
         offset = self._offset = self._offset + 1

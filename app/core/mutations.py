@@ -20,9 +20,9 @@ MAX_RECORDS_PER_USER_OP = 10_000
 class CreateAcls:
     """Valid ACLs of one createAcls call, in request order (duplicates allowed).
 
-    One that is there gets the terms that are said of it. `guard`: written only if the store is at this token when this
-    mutation's turn comes. `comment` goes into each record. `client_address` is where the actor calls from; None: from
-    this very process. `timeout_s` is how long it waits in all; None: it did not say. `groups` are the actor's.
+    An existing one gets the terms given here. `guard`: written only if the store is at this token when this mutation's
+    turn comes. `comment` goes into each record. `client_address` is where the actor calls from; None: this process
+    itself. `timeout_s` is how long it waits in all; None: it did not say. `groups` are the actor's.
     """
 
     acls: Sequence[NewAcl]
@@ -65,7 +65,7 @@ EXPIRY_ACTOR = "klamm:expiry"
 
 @dataclass(frozen=True, slots=True)
 class ExpireAcls:
-    """Removes ACLs that have ended by the store's clock, at most so many, those first that ended first."""
+    """Removes ACLs that have ended by the store's clock: at most this many, the first to end first."""
 
     at_most: int
     actor: str = EXPIRY_ACTOR
@@ -104,7 +104,7 @@ class CreatedAcl:
 
 @dataclass(frozen=True, slots=True)
 class CreateAclsOutcome:
-    """One entry an ACL, in order; refused is one that would have ended already. The rest as of `DeleteAclsOutcome`."""
+    """One entry an ACL, in order; one that would have ended already is refused. The rest as in `DeleteAclsOutcome`."""
 
     results: Sequence[CreatedAcl | ApiException]
     token: Token | None = None
@@ -115,8 +115,8 @@ class CreateAclsOutcome:
 class DeleteAclsOutcome:
     """One list of deleted ACLs a filter, in order; overlapping filters list the same ACL again.
 
-    `token`, of a guarded mutation, is the state that it has left, before whatever else is in the transaction: a
-    mutation that is guarded by it is refused if anything else has been written. A mutation that another service has
+    `token`, of a guarded mutation, is the state right after it, before anything else in the transaction: a mutation
+    that is guarded by it is refused if anything else has been written. A mutation that another service has
     written has that service's token; all others have none. `records` is how many it has written here, 0 if another
     service has.
     """
@@ -128,9 +128,9 @@ class DeleteAclsOutcome:
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigsOutcome:
-    """The changes stand in the feed, but for those that another service has refused: an entry a change, in order.
+    """The changes are in the feed, except those that another service has refused: an entry a change, in order.
 
-    The rest as of `DeleteAclsOutcome`.
+    The rest as in `DeleteAclsOutcome`.
     """
 
     refusals: Sequence[ApiException | None] = ()
@@ -171,8 +171,8 @@ class BulkAcl(NamedTuple):
 class BatchOutcome:
     """What one committed batch of a bulk load did, and the head after it.
 
-    Each ACL of the batch is told by the offset that created it: in `created` if it is the batch's own, made now or by
-    an earlier try whose outcome was unknown, else in `found`. Of those found, `changed` have got other terms.
+    Each ACL of the batch is listed by the offset that created it: in `created` if it is the batch's own, made now or by
+    an earlier try whose outcome was unknown, else in `found`. Of those found, `changed` were given other terms.
     """
 
     created: Sequence[int]

@@ -1,4 +1,4 @@
-"""Questions about the past, and how a state of then follows from the state of now and the records since.
+"""Questions about the past, and how a past state follows from the present one and the records since.
 
 A moment is a token or a time of the store. The state at a token is the one right after it, at the time of its record.
 """
@@ -18,7 +18,7 @@ from app.core.token import Token
 
 Moment = Token | datetime
 
-# RFC 3339, with what it allows besides: lower case, and a blank for the `T`.
+# RFC 3339, with its variants: lower case, and a blank for the `T`.
 _TIME = re.compile(
     r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})\Z",
     re.ASCII,
@@ -27,7 +27,7 @@ _FRACTION = re.compile(r"\.(\d{6})\d+")
 
 
 def moment_of(text: str, name: str) -> Moment:
-    """Raises InvalidRequestException, which names the field, for what is neither a token nor a time."""
+    """Raises InvalidRequestException, which names the field, for anything but a token or a time."""
     if _TIME.match(text) is None:
         try:
             return Token.parse(text, name)
@@ -54,7 +54,7 @@ class PriorState:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A record, and what was there before it. None: nothing was; of a property also: nobody knows."""
+    """A record, and what was there before it. None: nothing; for a property also: unknown."""
 
     record: Record
     prior: PriorState | None
@@ -70,10 +70,10 @@ class KnownSince:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesQuestion:
-    """Which changes: those behind `since` up to `until`, and below offset `before` if it is said, newest first.
+    """Which changes: those behind `since` up to `until`, and below offset `before` if given, newest first.
 
-    A time as `since` takes in the changes at that very time. `comment` is a part of the comment. Changes of properties
-    belong to no filter that says anything of ACLs.
+    A time as `since` includes the changes at that exact time. `comment` is a part of the comment. Changes of properties
+    match no filter that names anything of ACLs.
     """
 
     acl_filter: AclBindingFilter = field(default_factory=AclBindingFilter)
@@ -88,7 +88,7 @@ class ChangesQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ChangesPage:
-    """`before` is that of the next page; None: this is the last one. A page may be short and yet not be the last."""
+    """`before` is for the next page; None: this is the last one. A page may be short and yet not be the last."""
 
     changes: Sequence[Change]
     before: int | None
@@ -109,9 +109,9 @@ class PastScope:
 
 @dataclass(frozen=True, slots=True)
 class PastState:
-    """Every ACL within a scope, and the stored properties, as of then.
+    """Every ACL within a scope, and the stored properties, at a past moment.
 
-    INVARIANT: none within the scope is missing, so that core says of an image of it what it would have said then.
+    INVARIANT: none within the scope is missing, so that an image of it gets the same answers from core as then.
     """
 
     cluster_id: str
@@ -121,12 +121,12 @@ class PastState:
     acls: Sequence[StandardAcl]
     overrides: Mapping[str, str]
     upto: SortKey | None = None
-    """Of a stretch: where the next one begins; None: it reaches the end."""
+    """For a stretch: where the next one begins; None: it reaches the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreHead:
-    """Which state the store is in, and from where on its records are there."""
+    """Which state the store is in, and where its records begin."""
 
     cluster_id: str
     epoch: UUID

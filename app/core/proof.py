@@ -1,6 +1,6 @@
 """Recomputes chain and digest of a feed, from its records and rows alone (docs/feed.md).
 
-It shares with those who write the feed only what a record and a row are as bytes.
+It shares with the feed's writers only how a record and a row look as bytes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,13 +11,13 @@ from app.core.records import GENESIS_HASH, AccessControlEntryRecord, ConfigRecor
 
 
 class FeedDamagedError(Exception):
-    """What was read is no history of a store; the message says where and why."""
+    """What was read is not the history of a store; the message says where and why."""
 
 
 class FeedProof:
-    """Follows a feed from its birth, or from a snapshot, or, knowing no image, from a record in the middle.
+    """Follows a feed from its beginning, or from a snapshot, or, without an image, from a record in the middle.
 
-    Raises FeedDamagedError for whatever doesn't fit; it is of no use afterwards.
+    Raises FeedDamagedError for anything that doesn't fit; it is of no use afterwards.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class FeedProof:
 
     @property
     def digest(self) -> int | None:
-        """Of the rows so far; None if the image is not known."""
+        """The digest of the rows so far; None if the image is not known."""
         return None if self._digest is None else self._digest % MODULUS
 
     @property
@@ -49,7 +49,7 @@ class FeedProof:
         self._acls, self._keys, self._configs = {}, set(), {}
 
     def add_acls(self, acls: Sequence[StandardAcl]) -> None:
-        """Rows of a snapshot."""
+        """Adds rows of a snapshot."""
         for acl in acls:
             if acl.id.bytes in self._acls:
                 raise FeedDamagedError(f"the ACL {acl.id} is in the snapshot twice")
@@ -60,7 +60,7 @@ class FeedProof:
             self._set(name, value)
 
     def follow(self, transaction: Sequence[Record], stated_hash: bytes) -> None:
-        """One whole transaction, and the hash of its last record."""
+        """Takes one whole transaction, and the hash that is stated for its last record."""
         last = self.offset + len(transaction)
         for record in transaction:
             if (record.offset, record.tx_last) != (self.offset + 1, last):
@@ -78,7 +78,7 @@ class FeedProof:
             raise FeedDamagedError(f"the hash at offset {self.offset} is {self.hash.hex()}, not {stated_hash.hex()}")
 
     def check_at(self, offset: int, chained: bytes, digest: int | None) -> None:
-        """What is said of the state that this has come to; no digest means that none is said."""
+        """Checks what is stated of the state reached; no digest means that none is stated."""
         if offset != self.offset:
             raise FeedDamagedError(f"the state is said to be at offset {offset}, and is at {self.offset}")
         if chained != self.hash:

@@ -19,7 +19,7 @@ GENESIS_HASH = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class AccessControlEntryRecord:
-    """An ACL was created; or one that is there, by the same id, has other terms from now on."""
+    """An ACL was created; or an existing one, with the same id, was given other terms."""
 
     offset: int
     tx_last: int
@@ -64,7 +64,7 @@ Record = AccessControlEntryRecord | RemoveAccessControlEntryRecord | ConfigRecor
 class FeedHead:
     """The one row of `acl_head`: which store this is and how far it has come.
 
-    `digest` is the whole image's (`app.core.digest`); None if nobody has kept it up to this offset.
+    `digest` is the whole image's (`app.core.digest`); None if it was not kept up to this offset.
     """
 
     cluster_id: str
@@ -82,9 +82,9 @@ class FeedPoll:
     `hash_at` is the hash of the record at the offset asked about: the head's own hash if the offset is the head's,
     GENESIS_HASH for offset 0, None if there is no such record (trimmed, or never written here).
     `records` begin at the offset after it and end with a whole transaction. `age_s` says how long ago the head was
-    known to be the store's, where it comes by way of another replica, and `doubt` why it may not be any more.
-    `store_time` is a time that the store's clock had not passed when the poll was asked for; None: nobody knows one.
-    `holds_ended`: ACLs are there that have ended by the store's clock, and whoever reads this may remove them.
+    known to be the store's, if it comes by way of another replica, and `doubt` why it may not be any more.
+    `store_time` is a time that the store's clock had not passed when the poll was asked for; None: it is not known.
+    `holds_ended`: there are ACLs that have ended by the store's clock, and this replica may have them removed.
     """
 
     head: FeedHead
@@ -97,20 +97,20 @@ class FeedPoll:
 
 
 def hash_version(record: Record) -> int:
-    """By which of the two forms a record is hashed: 1 as ever, 2 if it says anything that form 1 has no place for."""
+    """Which of the two forms a record is hashed in: 1, or 2 if it says anything that form 1 has no place for."""
     has_terms = not isinstance(record, ConfigRecord) and record.acl.terms != NO_TERMS
     return 2 if has_terms or record.comment is not None else 1
 
 
 def record_hash(previous: bytes, record: Record) -> bytes:
-    """SHA-256 over the hash before and every field of the record but its own hash."""
+    """SHA-256 over the previous hash and every field of the record but its own hash."""
     digest = hashlib.sha256(previous)
     digest.update(canonical_record(record))
     return digest.digest()
 
 
 def canonical_record(record: Record) -> bytes:
-    """The record as bytes (docs/feed.md). Form 2 begins with a byte 2, as no form 1 does, and says more at the end."""
+    """The record as bytes (docs/feed.md). Form 2 begins with a byte 2, unlike form 1, and says more at the end."""
     micros = (record.recorded_at - _UNIX_EPOCH) // timedelta(microseconds=1)
     parts = [
         type(record).__name__.encode(),

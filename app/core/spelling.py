@@ -1,4 +1,4 @@
-"""Texts for people: the known word that a misspelt one probably meant, and texts that a terminal can only show."""
+"""Texts for people: the known word that a misspelt one probably meant, and texts that are safe on a terminal."""
 
 import difflib
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ def nearest(word: str, known: Iterable[str], *, likeness: float = _LEAST_LIKENES
 
 
 def printable(text: str, most: int) -> str:
-    r"""At most so many characters of the text; those that can't be printed come as escapes (`\n`, `\x1b`)."""
+    r"""At most `most` characters of the text; those that can't be printed come as escapes (`\n`, `\x1b`)."""
     shown = text if len(text) <= most else f"{text[:most]}..."
     if shown.isprintable():
         return shown

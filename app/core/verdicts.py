@@ -35,7 +35,7 @@ class Verdict(Enum):
     result: AuthorizationResult
     rule: Rule
     rule_word: str
-    """The rule's audit word, kept here because an enum's `value` costs a call each time."""
+    """The rule's audit word, kept here as an enum's `value` costs a call each time."""
 
     def __init__(self, result: AuthorizationResult, rule: Rule) -> None:
         self.result = result
@@ -46,9 +46,9 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A verdict, the ACL that gave it (None unless the rule is MatchingAcl) and the offset it stands on.
+    """A verdict, the ACL that gave it (None unless the rule is MatchingAcl) and the offset it was made at.
 
-    Of several ACLs that decide alike the one on the most specific pattern is named (the literal name, then the
+    Of several ACLs that decide alike, the one on the most specific pattern is named (the literal name, then the
     longest prefix, then `*`), of these the caller's own before its groups' before `User:*`'s, of these the first in
     list order.
     """

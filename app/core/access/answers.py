@@ -1,4 +1,4 @@
-"""How requests are decided before and after a change of ACLs, region by region (`core.access.diff`)."""
+"""How requests are decided before and after ACLs change, region by region (`core.access.diff`)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -56,7 +56,7 @@ class _Place:
 
     region: Region
     hosts: frozenset[str]
-    """Of all ACLs there that apply to the principal."""
+    """From all ACLs there that apply to the principal."""
     changed: bool
     """Whether any of these ACLs is a changed one."""
     default: int
@@ -136,7 +136,7 @@ class TypeAnswers:
         self._shared = Nested({EVERYTHING, *self._hosts[WILDCARD_PRINCIPAL], *self._defaults})
         self._touched_roots = Nested()
         self.places_of: dict[str, frozenset[str]] = {}
-        """By principal: the keys of all regions in which it may be decided otherwise than everybody."""
+        """By principal: the keys of all regions where its decisions may differ from everybody's."""
         self._of_all: dict[str, Answers] = {}
         self._clients: dict[frozenset[str], list[tuple[str, ClientAddress]]] = {}
         taken = {*self._hosts, *self.super_users}

@@ -30,7 +30,7 @@ class Patterns:
 
 
 class AclsOfType:
-    """All ACLs of one resource type on names of which something is said."""
+    """All ACLs of one resource type on names that assertions are about."""
 
     def __init__(self) -> None:
         self.everything = Patterns()

@@ -1,7 +1,7 @@
-"""Whether what is said of access holds for every principal, client and name of which it is said.
+"""Whether an assertion about access holds for every principal, client and name that it is about.
 
-Exact: names and hosts are looked at region by region (`core.access.regions`), each as fine as the ACLs that speak of
-it. What does not hold is shown by a witness, a request that `core.authorize` decides otherwise than was said.
+Exact: names and hosts are examined region by region (`core.access.regions`), each as fine as the ACLs that apply to
+it. A witness shows what does not hold: a request that `core.authorize` decides otherwise than was asserted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from app.core.records import GENESIS_HASH, FeedHead
 from app.core.verdicts import Decision
 
 MAX_STEPS = 5_000_000
-"""About how many hosts of ACLs are looked at for one assertion: some seconds' work."""
+"""About how many hosts of ACLs are examined for one assertion: some seconds' work."""
 
 _HEAD = FeedHead(cluster_id="", epoch=UUID(int=0), last_offset=0, hash=GENESIS_HASH, log_start_offset=1)
 _Masks = Mapping[str, int]
@@ -40,9 +40,9 @@ _Masks = Mapping[str, int]
 class Assertion:
     """Each of these principals is allowed each of the operations, on every name of the pattern, from every client.
 
-    Or, unless `allowed`, none of it. With `others` it is said of all principals and groups but these and the super
-    users. `Group:<name>` is whoever is in that group, a principal without ACLs of its own; `groups` are names of groups
-    that each of the principals is in. The clients are those of an ACL's `host`.
+    Or, unless `allowed`, none of it. With `others` it is about all principals and groups but these and the super users.
+    `Group:<name>` is anyone in that group, a principal without ACLs of its own; `groups` are names of groups that each
+    of the principals is in. The clients are those of an ACL's `host`.
     """
 
     allowed: bool
@@ -67,7 +67,7 @@ class Witness:
     resource_name: str
     decision: Decision
     groups: tuple[str, ...] = ()
-    """That the principal is in."""
+    """Names of groups that the principal is in."""
 
 
 class _Caller(NamedTuple):
@@ -76,7 +76,7 @@ class _Caller(NamedTuple):
 
 
 class TooMuchError(Exception):
-    """An assertion speaks of more than can be looked at."""
+    """An assertion is about more than can be examined."""
 
 
 class AssertedAcls:
@@ -98,8 +98,8 @@ class AssertedAcls:
             if pattern != (pattern := (acl.resource_type, acl.pattern_type, acl.resource_name)):
                 key = name_key(acl.pattern_type, acl.resource_name)
                 counts = asserted[acl.resource_type].meets(key)
-            # INVARIANT: on a name of which something is said stand only ACLs whose patterns cover what is said, or lie
-            # within it; the others, nearly all of a large store, are not looked at again.
+            # INVARIANT: a name under assertion has only ACLs whose patterns cover the assertion's, or lie within it.
+            # The others, nearly all of a large store, are not examined again.
             if counts:
                 self._types[acl.resource_type].add(key, acl)
 
@@ -107,7 +107,7 @@ class AssertedAcls:
         return principal in self._principals
 
     def witnesses(self, assertion: Assertion, config: AuthorizerConfig, most: int) -> list[Witness]:
-        """None if it holds; otherwise up to so many, of as many principals as there are. Raises TooMuchError."""
+        """Empty if it holds; else at most this many, of as many principals as there are. Raises TooMuchError."""
         if assertion not in self._assertions:
             raise ValueError(f"{assertion} is none of those for which the ACLs were looked through")
         check = _Check(self._types[assertion.resource_type], assertion, config, self._principals)
@@ -133,7 +133,7 @@ class _Check:
         self._somebody_else = next(name for name in names if name not in taken and name not in principals)
 
     def run(self) -> Iterator[Witness]:
-        """Of a principal that is named all witnesses, of others one each."""
+        """All witnesses of principals that are named, one of each other principal."""
         said = self._said
         if not said.others:
             for principal in said.principals:
@@ -141,8 +141,8 @@ class _Check:
             return
         yield from islice(self._of_caller(_Caller(self._somebody_else)), 1)
         apart = {*said.principals, *filter(_is_one, self._config.super_users), WILDCARD_PRINCIPAL}
-        # INVARIANT: who has no ACL that goes beyond those of `User:*` is decided as somebody else is, or as was said;
-        # and who is in several groups, as was said unless one of them alone, or the principal alone, is not.
+        # INVARIANT: a principal without an ACL that goes beyond those of `User:*` is decided as somebody else is, or as
+        # asserted; one in several groups as asserted, unless one of them alone, or the principal alone, is not.
         for principal in sorted(self._deviating() - apart):
             yield from islice(self._of_caller(self._caller(principal), is_whole=False), 1)
 
@@ -152,7 +152,7 @@ class _Check:
         return _Caller(self._somebody_else, Groups((*self._said.groups, principal.removeprefix(GROUP_PREFIX))))
 
     def _deviating(self) -> AbstractSet[str]:
-        """All that may have ACLs on these names which allow more than was said, or deny it."""
+        """All principals with ACLs that may, on these names, allow more than was asserted, or deny it."""
         bits = self._asked << DENY_SHIFT if self._said.allowed else self._asked
         everything = self._acls.everything
         if everything.names.count_below(self._key) > len(self._acls.masks):
@@ -165,7 +165,7 @@ class _Check:
         }
 
     def _of_caller(self, caller: _Caller, *, is_whole: bool = True) -> Iterator[Witness]:
-        """Unless `is_whole`, only what ACLs of its own, or of its groups, bring about is looked at."""
+        """Unless `is_whole`, only the effect of its own ACLs, or its groups', is examined."""
         if caller.principal in self._config.super_users:
             if not self._said.allowed:
                 yield self._witness(caller, Region(self._key), Region(self._from), self._asked)
@@ -189,7 +189,7 @@ class _Check:
         return [self._acls.of(each) for each in speaking_of(*caller)]
 
     def _by_default(self, speaking: Sequence[Patterns]) -> Iterator[Region]:
-        """Names for which it matters that no ACL, or only one of others, stands on them."""
+        """Names where it matters that they have no ACL, or only ACLs of others."""
         names = self._acls.everything.names
         if not self._said.allowed:
             yield Region(self._key, tuple(names.below(self._key)))
@@ -214,7 +214,7 @@ class _Check:
             raise TooMuchError
 
     def _wrong(self, masks: _Masks) -> Iterator[tuple[Region, int]]:
-        """The clients, and the operations that are decided otherwise than was said, where there are these ACLs."""
+        """Clients, with the operations that are decided otherwise than asserted where these ACLs apply."""
         around, inside = 0, {self._from: 0}
         for key, mask in masks.items():
             if self._from.startswith(key):
@@ -238,14 +238,14 @@ class _Check:
         if address is None:
             raise ValueError(f"no client is at `{said.host}`")
         decision = self._decision(caller, address, operation, name)
-        # INVARIANT: what is told not to hold does not: authorize itself says so.
+        # INVARIANT: what is reported not to hold does not: authorize itself says so.
         if decision.verdict.allowed is said.allowed:
             raise RuntimeError(f"{said} is not what {decision} refutes: a fault of Klamm's")
         groups = () if caller.groups is None else caller.groups.names
         return Witness(caller.principal, address.text, operation, said.resource_type, name, decision, groups)
 
     def _decision(self, caller: _Caller, address: ClientAddress, operation: AclOperation, name: str) -> Decision:
-        """What authorize says of it, by all ACLs that have a part in it."""
+        """What authorize decides, from all ACLs that have a part in it."""
         client, key = client_key(address), key_of_name(name)
         acls = [
             acl

@@ -1,8 +1,8 @@
-"""Who gains and who loses what, if one set of ACLs takes another's place (the effective access of KIP-11 and KIP-290).
+"""Who gains and who loses what, if one set of ACLs replaces another (the effective access of KIP-11 and KIP-290).
 
-Exact: each region is as fine as the ACLs that speak of it, so that all its requests are decided alike, and what is said
-of it is `core.authorize`'s own answer to one of them. Only principals, names and hosts that a changed ACL speaks of are
-looked at (with allow.everyone.if.no.acl.found also those of names that get their first ACL, or lose their last one).
+Exact: each region is as fine as the ACLs that apply to it, so that all its requests are decided alike, and its result
+is `core.authorize`'s own answer to one of them. Only principals, names and hosts that a changed ACL applies to are
+examined (with allow.everyone.if.no.acl.found also those of names that get their first ACL, or lose their last one).
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ from app.core.kafka.hosts import ClientAddress
 from app.core.kafka.operations import from_bit_field
 
 MAX_QUESTIONS = 150_000
-"""About how many regions are looked at; some seconds' work."""
+"""About how many regions are examined; some seconds' work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Witness:
 class AccessChange:
     """Every request of this kind was denied and is allowed now (`gained`), or the other way round.
 
-    Of any principal, client and name in it, and with any of the operations. All of Kafka's operations are told, also
+    For any principal, client and name in it, and any of the operations. All of Kafka's operations are listed, also
     those that mean nothing on the resource type: they are decided like any other.
     """
 
@@ -74,9 +74,9 @@ class AccessChange:
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """What was too much to be worked out: how the access of these principals changes on this resource type.
+    """What was too much to work out: how the access of these principals changes on this resource type.
 
-    `User:*` stands for all principals. `changed_acls` speak of them.
+    `User:*` stands for all principals. `changed_acls` apply to them.
     """
 
     principal: str
@@ -100,8 +100,8 @@ def access_diff(
 ) -> AccessDiff:
     """What changes for whom if the ACLs `before` become those of `after`, under one configuration.
 
-    The cost grows with the ACLs that overlap a changed one, and only in one pass with all others. Where it would take
-    more than about `max_questions`, the rest is told as `unresolved`.
+    The cost grows with the ACLs that overlap a changed one, and only in one pass with all others. If it would take
+    more than about `max_questions`, the rest is reported as `unresolved`.
     """
     budget = Budget(max_questions)
     changes: list[AccessChange] = []

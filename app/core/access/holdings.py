@@ -1,4 +1,4 @@
-"""What rows of both who can and what can say: operations after DENYs, the ACLs behind them, and when they end."""
+"""What the rows of both whoCan and whatCan say: operations after DENYs, the ACLs behind them, and when they end."""
 
 from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ MAX_LISTED = 20
 """At most this many ACLs are listed with a row; their count is complete."""
 
 _MAX_TEXT = 20_000
-"""Of ACLs with names of many thousand characters fewer are listed."""
+"""Fewer are listed if their names have many thousand characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Listed:
 
 
 class First(Generic[T]):
-    """The first of many in an order, and their number; what is added costs little however many there are."""
+    """The first of many in an order, and their number; adding one costs little however many there are."""
 
     def __init__(self, order: Callable[[T], tuple[object, ...]]) -> None:
         self.count = 0
@@ -54,13 +54,13 @@ class First(Generic[T]):
 
 
 def after_denies(mask: int, operations: int) -> tuple[int, int]:
-    """Of a packed mask the operations that are allowed after DENYs, and those that a DENY forbids."""
+    """The operations of a packed mask that are allowed after DENYs, and those that a DENY forbids."""
     denied = mask >> DENY_SHIFT & operations
     return mask & ~denied & operations, denied
 
 
 class Ends:
-    """When what ALLOWs give ends: an operation when the last ALLOW that gives it does."""
+    """When what ALLOWs give ends: each operation ends with the last ALLOW that gives it."""
 
     def __init__(self) -> None:
         self._for_ever = 0

@@ -49,7 +49,7 @@ def host_key(host: str) -> str:
 
 
 def host_of(key: str) -> str:
-    """A host that has this key, as short as it can be told: `10.0.0.0/8`, and `10.1.2.3` for its /32."""
+    """A host that has this key, in its shortest form: `10.0.0.0/8`, and `10.1.2.3` for its /32."""
     if key == EVERYTHING:
         return WILDCARD
     if key.endswith(END):
@@ -64,7 +64,7 @@ def host_of(key: str) -> str:
 def addresses_in(key: str) -> int:
     """How many addresses the hosts with this key cover; none for an exact IPv6 one, beside which there are its zones.
 
-    What IPv4-mapped addresses would be is counted as IPv4, as clients at them are.
+    IPv4-mapped addresses count as IPv4, as clients at them do.
     """
     if key == EVERYTHING:
         return addresses_in("4") + addresses_in("6")
@@ -101,7 +101,7 @@ def _unmarked_address(key: str, holes: Sequence[str], version: int) -> ClientAdd
 
 
 def _address_with_zone(holes: Sequence[str]) -> ClientAddress | None:
-    """Where all that is left of a region are the zones that nobody has named: one of those."""
+    """An address for a region of which only zones that no host names are left."""
     ranges = [hole for hole in holes if not hole.endswith(END)]
     for hole in holes:
         if hole.endswith(END) and not any(hole.startswith(each) for each in ranges):

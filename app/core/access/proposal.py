@@ -1,6 +1,6 @@
 """The fewest ACLs that allow what a principal has used, and nothing that it was denied (least privilege).
 
-In patterns that a person would write: names as they are, and a prefix up to one of `.`, `-`, `_` where it stands for
+It uses patterns that a person would write: names as they are, and a prefix up to one of `.`, `-`, `_` if it stands for
 several used names and for no other name that exists. Operations are granted as they were used, less those that another
 one implies (KIP-140). The host is `*`, unless what was used from one host was denied from another.
 """
@@ -19,13 +19,13 @@ from app.core.kafka.operations import ALLOW_MASK, from_bit_field
 from app.core.kafka.validation import validate_new_acl
 
 SEVERAL = 3
-"""So many names a prefix must stand for, because it also allows names to come."""
+"""How many names a prefix must stand for, as it also allows future names."""
 
 _BOUNDARIES = ".-_"
 _LONGEST_PREFIX = 249
 """Characters; no topic's name is longer."""
 _MOST_PREFIXES = 16
-"""Boundaries that are looked at in one name."""
+"""Boundaries that are tried in one name."""
 
 
 class Question(NamedTuple):
@@ -38,7 +38,7 @@ class Question(NamedTuple):
 
 
 class Reason(StrEnum):
-    """Why nothing is proposed that allows a used question."""
+    """Why nothing that allows a used question is proposed."""
 
     NO_SUCH_ACL = "no ACL means just this: a name, an operation or a host that ACLs can't have"
     DENIED_TOO = "what allows it would allow what was denied last"
@@ -71,7 +71,7 @@ def prefixes_of(name: str) -> Iterator[str]:
 def propose(
     principal: str, used: Iterable[Question], denied: Iterable[Question], crowds: Crowds, *, exact_hosts: bool = False
 ) -> Proposal:
-    """What is `denied` must not be allowed; it need only tell of names that were used, with the hosts of all questions.
+    """What is `denied` must not be allowed; it need only hold names that were used, with the hosts of all questions.
 
     With `exact_hosts` no ACL has the host `*`, unless a question has.
     """
@@ -106,7 +106,7 @@ class _Rights:
         self._used: defaultdict[str, defaultdict[str, set[AclOperation]]] = defaultdict(lambda: defaultdict(set))
         """By host and name."""
         self._hosts: defaultdict[tuple[str, AclOperation], set[str]] = defaultdict(set)
-        """From where each operation on each name was used."""
+        """The hosts from which each operation on each name was used."""
 
     def add(self, host: str, question: Question) -> None:
         self._used[host][question.resource_name].add(question.operation)

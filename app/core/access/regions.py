@@ -88,7 +88,7 @@ def tree(keys: Iterable[str]) -> list[Node]:
 
 
 def coalesced(values: Mapping[str, V]) -> list[tuple[Region, V]]:
-    """The widest regions of one value each, of what is known key by key: no region lies next to one of its own value.
+    """The widest regions that have one value each: no region lies next to one of the same value.
 
     `values` is what holds for each key without those below it, and must know EVERYTHING.
     """

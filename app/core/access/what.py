@@ -1,7 +1,7 @@
 """What one principal can do: its patterns, its groups' and those of `User:*`, after DENYs (KIP-11, KIP-290).
 
 A row is what ALLOWs on one pattern and for one host give. Operations that a DENY forbids on all of its names and for
-all of its hosts are not among them any more; DENYs that forbid them on a part of it are told with it. A request is
+all of its hosts are not among them any more; DENYs that forbid them on a part of it are listed with it. A request is
 allowed if any row covers it and none of that row's DENYs does.
 """
 
@@ -36,7 +36,7 @@ _LAST_HOST = "~"
 """Behind every host that a client may have."""
 
 Place = tuple[int, str, int, str]
-"""A resource type and name, a pattern type and a host: rows behind it are to come."""
+"""A resource type and name, a pattern type and a host, after which the next rows come."""
 
 Denies = dict[str, list[StandardAcl]]
 """DENYs on one pattern, by the key of their hosts."""
@@ -52,7 +52,7 @@ class WhatQuestion:
 
     @property
     def speaking(self) -> tuple[str, ...]:
-        """All whose ACLs speak of the principal."""
+        """All principals whose ACLs apply to this one."""
         return speaking_of(self.principal, self.groups)
 
 
@@ -89,7 +89,7 @@ class WhatCan:
         self.allowed_by_default = image.config.allow_everyone_if_no_acl_found
         """Whether everybody may do everything where no ACL is."""
         self.is_super_user = question.principal in image.config.super_users
-        """Then there are no rows: it may do everything, whatever ACLs say."""
+        """If so, there are no rows: it may do everything, whatever ACLs say."""
         self._index = image.index
         self._now = image.now
         self._question = question

@@ -1,8 +1,8 @@
 """Who can do what on one resource: its principals, with the hosts, after DENYs and what `User:*` has (KIP-11, KIP-290).
 
-A principal is told if ACLs of its own speak of the operations asked about; all others have what `User:*` has. Of a
-principal's rows the one whose host is the most specific that matches a client says what it can do from there; where
-none matches, the rows of `User:*` do.
+A principal is listed if ACLs of its own name the operations asked about; all others have what `User:*` has. Of a
+principal's rows, the one with the most specific host that matches a client says what it can do from there; if none
+matches, the rows of `User:*` do.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -42,9 +42,9 @@ class WhoQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """What a principal's clients can do from a host, but for those of a narrower host that has a row of its own.
+    """What a principal's clients can do from a host, except those of a narrower host that has a row of its own.
 
-    `denied` are operations that a DENY forbids. `listed` are the ACLs that speak of the operations asked about there:
+    `denied` are operations that a DENY forbids. `listed` are the ACLs on the operations asked about there:
     DENYs before ALLOWs, the most specific pattern first. `ends_at` is when the first of the operations is lost.
     """
 
@@ -55,7 +55,7 @@ class Holder:
     listed: Listed
     ends_at: datetime | None
     key: str
-    """The host's (`core.access.host_keys`)."""
+    """The host's key (`core.access.host_keys`)."""
 
 
 @dataclass(slots=True)
@@ -213,7 +213,7 @@ class WhoCan:
         self.done = principal, region.key
 
     def _mask(self, row: int) -> int:
-        """What the ACL says; nothing if it has ended, though its removal has not come yet."""
+        """What the ACL says; nothing if it has ended, even if it is not removed yet."""
         ends_at = None if self._ends is None else self._ends.get(row)
         if ends_at is not None and ends_at <= self._now:
             return 0

@@ -44,7 +44,7 @@ def on_any_resource(
 
 
 def _is_denied(nodes: Sequence[TypeNode], deny: int, pattern: tuple[int, str], address: ClientAddress) -> bool:
-    """Whether all that this pattern covers is denied by patterns on it or around it; `*` denies nothing."""
+    """Whether patterns on this one or around it deny all that it covers; `*` denies nothing."""
     pattern_type, name = pattern
     for node in nodes:
         literal = node.literals.get(name, 0) if pattern_type == _LITERAL else 0

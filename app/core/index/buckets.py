@@ -101,7 +101,7 @@ def rows_of(bucket: Bucket | None, principal: str, table: AclTable) -> list[int]
 
 
 def packs_of(bucket: Bucket, principal: str, table: AclTable) -> Iterator[list[int]]:
-    """The same in lists of some dozens, which may be taken one by one while the bucket stays as it is."""
+    """The same in lists of some dozens each; the bucket must not change in between."""
     if not isinstance(bucket, HotBucket):
         yield rows_of(bucket, principal, table)
         return

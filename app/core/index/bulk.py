@@ -1,4 +1,4 @@
-"""Many ACLs into an index at once: a snapshot's rows come sorted, so what stands on one pattern is compiled once."""
+"""Many ACLs into an index at once: a snapshot's rows come sorted, so each pattern's ACLs are compiled once."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -13,7 +13,7 @@ _pattern_of = itemgetter(1, 2, 5)
 
 
 def add_rows(index: AclIndex, rows: Sequence[AclRow]) -> None:
-    """Add ACLs that are not there yet, as `AclIndex.add` would one by one; fast where they are sorted."""
+    """Add ACLs that are not there yet, as `AclIndex.add` would one by one; fast if they are sorted."""
     for (resource_type, pattern_type, name), some in groupby(rows, _pattern_of):
         together = list(some)
         names = index.types[resource_type]

@@ -25,7 +25,7 @@ class Slots(Protocol[V]):
 
 
 class ShardedDict(Generic[K, V]):
-    """A dictionary kept in parts, so that no part's resizing is felt."""
+    """A dictionary kept in parts, so that resizing one takes little time."""
 
     __slots__ = ("shards",)
 

@@ -1,4 +1,4 @@
-"""The DENYs of one principal, which most have few of or none: found by its compiled entries."""
+"""The DENYs of one principal, found by its compiled entries; most principals have few or none."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ _PATTERNS = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
 def denies_of(index: AclIndex, principal: str) -> Iterator[StandardAcl | None]:
     """Every DENY of this very principal, in no order; None stands for a step.
 
-    INVARIANT: nothing is taken after a change of the image.
+    INVARIANT: no step is taken after a change of the image.
     """
     table, node = index.table, index.principal(principal)
     if node is None:

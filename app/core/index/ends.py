@@ -6,13 +6,13 @@ _AT_ONCE = 1_000
 
 
 class Ends:
-    """Seconds since 1970 that have not passed. At some of them no ACL may end any more, which does no harm."""
+    """Seconds since 1970 that have not passed. Some may no longer be the end of any ACL, which does no harm."""
 
     __slots__ = ("_known", "heap")
 
     def __init__(self) -> None:
         self.heap: list[int] = []
-        """Empty if nothing is left to end; looked at for each request, so by no call."""
+        """Empty if nothing is left to end. Read for each request, so without a call."""
         self._known: set[int] = set()
 
     def add(self, second: int) -> None:
@@ -25,7 +25,7 @@ class Ends:
         return self.heap[0] if self.heap else None
 
     def passed(self, now: float) -> None:
-        """Forget what lies behind; if that is very much, only a part of it, so that `first` may lie behind too."""
+        """Forgets ends that have passed; only a part if they are many, so that `first` may have passed too."""
         heap, left = self.heap, _AT_ONCE
         while heap and heap[0] <= now and left:
             self._known.discard(heappop(heap))

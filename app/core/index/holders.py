@@ -1,6 +1,6 @@
 """Who has ACLs on the patterns that cover one resource: principals in order, and the rows of each, in short steps.
 
-Rows of the table are held from step to step, so take none after a change of the image.
+Rows of the table are held from step to step, so take no step after a change of the image.
 """
 
 from bisect import bisect_right
@@ -18,7 +18,7 @@ RankedRow = tuple[int, int]
 
 
 class Holders:
-    """First every step of `steps`."""
+    """Run `steps` to the end first."""
 
     def __init__(self, index: AclIndex, resource_type: int, resource_name: str) -> None:
         self._index = index

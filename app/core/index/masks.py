@@ -71,7 +71,7 @@ class HostMasks:
     def __init__(self, any_host: int) -> None:
         self.any_host = any_host
         # A request has one address for all its names, so an expensive result is remembered.
-        # INVARIANT: every change forgets it; an address of another time is another object.
+        # INVARIANT: every change forgets it; the same address at another time is another object.
         self.asked: ClientAddress | None = None
         self.asked_mask = 0
         self.costly = False
@@ -111,7 +111,7 @@ class HostMasks:
         return mask
 
     def texts_at(self, address: ClientAddress) -> list[str]:
-        """The hosts of ACLs that match this client, as they are spelled; `*` and the address in any case."""
+        """The hosts of ACLs that match this client, as spelled there; `*` and the address always."""
         texts = [WILDCARD, address.text]
         for (version, drop), networks in self.ranges.items():
             if version == address.version:
@@ -137,7 +137,7 @@ class HostMasks:
         if host == WILDCARD:
             self.any_host = mask
         elif cidr is None:
-            # Also what is no range for all its slash: no address is spelled like that, so it matches nobody.
+            # Also a text with a slash that is no range: no address is spelled like that, so it matches nobody.
             _put(self.exact, host, mask, is_there=bool(mask or ending))
         else:
             drop = _BITS[cidr.version] - cidr.prefix_length
@@ -156,7 +156,7 @@ Entry = int | HostMasks
 
 
 def with_host(entry: Entry | None, host: str, mask: int, ending: tuple[EndingMask, ...] = ()) -> Entry | None:
-    """The entry in which the ACLs with this host bring this mask together, beside ALLOWs that end.
+    """The entry in which this host's ACLs add up to this mask, besides ALLOWs that end.
 
     None if the entry is left without any ACL.
     """
@@ -169,7 +169,7 @@ def with_host(entry: Entry | None, host: str, mask: int, ending: tuple[EndingMas
 
 
 def host_matches(host: str, address: ClientAddress) -> bool:
-    """Whether an ACL with this host speaks of a client at this address: the one-ACL form of `HostMasks`."""
+    """Whether an ACL with this host applies to a client at this address: `HostMasks` for one ACL."""
     masks = HostMasks(0)
     masks.put(host, 1)
     return masks.at(address) == 1

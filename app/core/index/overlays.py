@@ -1,6 +1,6 @@
 """Containers laid over others for one transaction: they take its changes, and the base containers stay as they are.
 
-The base is read in place and never copied whole. In the end `Changes` holds the transaction's effect as plain
+The base is read in place and never copied whole. At the end `Changes` holds the transaction's effect as plain
 assignments, and makes them all at once.
 """
 
@@ -88,7 +88,7 @@ class Changes:
             setattr(thing, name, value)
 
     def free(self) -> Iterator[None]:
-        # Overlays go in the order in which they came: those that stand in others go after them, one by one.
+        # Overlays go in the order in which they came: those inside others go after them, one by one.
         self._overlays.reverse()
         parts: tuple[list[Any], ...] = (
             self._overlays, self._outworn, self._updates, self._deletions, self._slots, self._attributes

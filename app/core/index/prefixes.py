@@ -1,4 +1,4 @@
-"""Which prefixes of a name there are: a look-up for each length while these are few, a walk along the name beyond that.
+"""Which prefixes of a name exist: a look-up for each length while these are few, beyond that a walk along the name.
 
 The walk's cost grows with the name and with nothing else. It goes down a tree whose edges are pieces of prefixes, each
 a multiple of SPAN characters long. A prefix belongs to the node where fewer than SPAN characters of it are left (its
@@ -12,7 +12,7 @@ from app.core.index.masks import Entry, HostMasks
 from app.core.kafka.hosts import ClientAddress
 
 ROOM = 16
-"""How much the lengths may weigh that are looked up one by one for every name."""
+"""The most that the lengths which are looked up one by one for every name may weigh."""
 
 _CHARACTERS = 128
 """Slicing and hashing this many characters weighs as much as a look-up."""
@@ -133,7 +133,7 @@ class NestedPrefixes:
             if length != span and not name.startswith(label, at):
                 break
             if child.seen is node.stamp and not child.hosted:
-                # As `passed` would say; a call would cost as much as all else here.
+                # Inlined from `passed`: the call would cost as much as all else here.
                 mask |= child.mask
             else:
                 mask |= node.passed(child, piece, entry_of, address)
@@ -201,7 +201,7 @@ def _step_to(node: PrefixNode, name: str, at: int) -> PrefixNode:
 
 
 def shared_length(a: str, b: str) -> int:
-    """How many characters the longest common beginning has."""
+    """The length of the longest common prefix, in characters."""
     same, most = 0, min(len(a), len(b))
     while same < most:
         half = (same + most + 1) // 2

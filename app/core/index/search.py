@@ -1,4 +1,4 @@
-"""acls(filter) over the index (KIP-140): in list order, in short steps, from any position on.
+"""acls(filter) over the index (KIP-140): in list order, in short steps, from any position.
 
 The index may change between two steps. A search continues by its position in the order: an ACL that stays is listed
 once, and one that is added or removed meanwhile may be listed or not.
@@ -132,7 +132,7 @@ class _Search:
 
 
 def _covering(names: TypeNames, name: str) -> list[str]:
-    # A name's prefixes stand in order by their lengths: to sort thousands of long ones would take long.
+    # A name's prefixes are in order by their lengths: sorting thousands of long ones would take long.
     found = [*reversed(names.prefixes_of(name)), name]
     if found[-2:] == [name, name]:
         found.pop()

@@ -28,7 +28,7 @@ class StagedIndex(AclIndex):
         self.principals = OverlayShards(base.principals, changes, _OverlayPrincipal)
         self.everyone = _OverlayPrincipal(base.everyone, changes)
         self.principals.put(WILDCARD_PRINCIPAL, self.everyone)
-        # A mask, or an end, that is known before its time does no harm.
+        # A mask, or an end, that is known early does no harm.
         self.masks, self.ends = base.masks, base.ends
 
     def settle(self) -> Iterator[None]:
@@ -49,7 +49,7 @@ class StagedIndex(AclIndex):
 
 
 class _OverlayTable(Overlay, AclTable):
-    """Rows at which nobody points are filled in place; those of removed ACLs stay until the commit has passed."""
+    """Rows that nothing points to are filled in place; those of removed ACLs stay until after the commit."""
 
     def __init__(self, base: AclTable, changes: Changes) -> None:
         self.base: AclTable = base

@@ -48,16 +48,16 @@ class AclTable:
         by_id: list[array[int] | None] = [None] * _ID_SHARDS
         self.by_id: Slots[array[int] | None] = by_id
         self.terms: ShardedDict[bytes, AclTerms] = ShardedDict()
-        """By id, of those ACLs that have any."""
+        """By id, for those ACLs that have any."""
         self.ends: ShardedDict[int, int] = ShardedDict()
-        """By row: the seconds since 1970 at which ALLOWs end, of those that do."""
+        """By row: when ALLOWs that have an end do so, in seconds since 1970."""
         self.count = 0
 
     def __len__(self) -> int:
         return self.count
 
     def add(self, row: AclRow) -> int:
-        """Add an ACL and return its row number. Callers pass name and principal objects that are to be shared."""
+        """Add an ACL and return its row number. Callers pass name and principal objects to be shared."""
         acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host = row
         codes = pack_codes(resource_type, pattern_type, operation, permission_type)
         host = WILDCARD if host == WILDCARD else intern(host)
@@ -90,7 +90,7 @@ class AclTable:
         self.release(at)
 
     def set_terms(self, at: int, terms: AclTerms) -> bool:
-        """Whether it is an ALLOW and ends at another time now, or no more."""
+        """Whether it is an ALLOW whose end has changed or gone."""
         acl_id = bytes(self.ids[16 * at : 16 * at + 16])
         if terms != NO_TERMS:
             self.terms.put(acl_id, terms)

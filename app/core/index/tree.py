@@ -30,7 +30,7 @@ class TypeNode(PrefixSet):
         self.literals: MutableMapping[str, Entry] = {}
         self.prefixes: MutableMapping[str, Entry] = {}
         self.wildcard: Entry = 0
-        # INVARIANT: while this is False, no entry denies anything. It may stay True for longer than one does.
+        # INVARIANT: while this is False, no entry denies anything. It may stay True after the last such entry is gone.
         self.may_deny = False
 
     def mask(self, name: str, address: ClientAddress, enough: int = 0) -> int:
@@ -180,7 +180,7 @@ class AclIndex:
         return self.principals.get(principal)
 
     def covers(self, resource_type: int, name: str) -> bool:
-        """Whether any ACL's pattern covers this resource (allow.everyone.if.no.acl.found asks)."""
+        """Whether any ACL's pattern covers this resource (for allow.everyone.if.no.acl.found)."""
         names = self.types[resource_type]
         return names is not None and names.covers(name)
 
@@ -207,7 +207,7 @@ class AclIndex:
         self._compile(types, pattern_type, name, host, rows_at(bucket, principal, host, self.table))
 
     def set_terms(self, binding: AclBinding, terms: AclTerms) -> None:
-        """Give an ACL that is there these terms. Raises KeyError if it is not."""
+        """Give an existing ACL these terms. Raises KeyError if there is none."""
         at, node = self._find(binding), self.principals.get(binding.principal)
         types = None if node is None else node.types[binding.resource_type]
         if at is None or types is None:
@@ -218,7 +218,7 @@ class AclIndex:
             self._compile(types, pattern_type, name, host, self.rows_at(pattern, binding.principal, host))
 
     def remove(self, binding: AclBinding) -> None:
-        """Remove an ACL that is there, and recompile its principal's entry on that pattern only."""
+        """Remove an existing ACL, and recompile its principal's entry on that pattern only."""
         at = self._find(binding)
         names, node = self.types[binding.resource_type], self.principals.get(binding.principal)
         types = None if node is None else node.types[binding.resource_type]

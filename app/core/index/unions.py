@@ -1,7 +1,7 @@
 """The ACLs of a set of groups, merged, so that 200 groups cost a decision little more than one principal does.
 
 A set that is asked with again is merged a little with each question, so that no question takes long. Until a group is
-merged, it is looked through by itself.
+merged, it is searched by itself.
 """
 
 from collections import OrderedDict
@@ -17,17 +17,17 @@ from app.core.kafka.hosts import ClientAddress
 _PATTERNS = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
 _TYPES = max(ResourceType) + 1
 _FEW = 2
-"""Up to this many nodes are as cheap to look through as one that is merged."""
+"""Up to this many nodes are as cheap to search as one merged node."""
 _AT_ONCE = 64
 _MOST_MERGED = 50_000
 """Entries merged for one set and type. Groups that would go beyond it stay apart, the largest ones first."""
 _MOST_KEPT = 200_000
-"""Entries merged in all: so many are freed in a few milliseconds."""
+"""Entries merged in all: this many are freed in a few milliseconds."""
 _MOST_SETS = 1_024
 
 
 class _JoinedMasks(HostMasks):
-    """The masks of several groups on one pattern, where some of them depend on the client's address."""
+    """The masks of several groups on one pattern, some of which depend on the client's address."""
 
     __slots__ = ("parts",)
 
@@ -106,11 +106,11 @@ class Union:
                 yield node.principal, types
 
     def parts(self, resource_type: int) -> tuple[TypeNode, ...]:
-        """Nodes that together hold what the groups' ACLs say. They are good for single look-ups: they may grow."""
+        """Nodes that together hold what the groups' ACLs say. For single look-ups only, as they may grow."""
         return self._of_type(resource_type).parts
 
     def settled_parts(self, resource_type: int) -> tuple[TypeNode, ...]:
-        """The same, but they stay as they are while the image does: to be gone through in steps."""
+        """The same, but they stay as they are while the image does, so that steps can iterate over them."""
         of_type = self._of_type(resource_type)
         return of_type.parts if of_type.is_merged else tuple(types for _, types in self.nodes_of(resource_type))
 
@@ -135,7 +135,7 @@ class Unions:
         self._offset = -1
 
     def of(self, groups: Groups, index: AclIndex, offset: int) -> Union:
-        # INVARIANT: the index changes in place, so nothing is kept past the offset or the index it was merged from.
+        # INVARIANT: the index changes in place, so nothing outlives the offset or the index it was merged from.
         if self._index is not index or self._offset != offset:
             self._kept, self._index, self._offset = OrderedDict(), index, offset
         kept = self._kept
