@@ -18,7 +18,7 @@ from app.store.tls import HUNG_UP, answer_to_tls_fault, tls_of
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-# Not for secrets: it only keeps replicas from knocking all at once.
+# Not for secrets: it only keeps replicas from connecting all at once.
 _jitter = random.SystemRandom()
 
 
@@ -55,7 +55,7 @@ def retry_backoff() -> Backoff:
     return Backoff(0.1, 1.0, _jitter.uniform)
 
 
-# A store that grows fast has no statistics yet: PostgreSQL would take its tables for tiny ones, and scan them at each
+# A store that grows fast has no statistics yet: PostgreSQL would take its tables to be tiny, and scan them at each
 # poll of the feed and for each group that is written.
 _BY_INDEX = {"enable_seqscan": "off"}
 
@@ -64,8 +64,8 @@ _BY_INDEX = {"enable_seqscan": "off"}
 STAYS = {"idle_session_timeout": "0"}
 
 
-# The driver has no keepalives of its own, so the server's are asked for: it frees the session of a machine that is
-# gone, and firewalls do not forget an idle connection.
+# The driver has no keepalives, so the server is asked for them: it then frees the session of a machine that is gone,
+# and firewalls do not forget an idle connection.
 _KEEPALIVES = {"tcp_keepalives_idle": "30", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3"}
 
 

@@ -12,7 +12,7 @@ from app.core.kafka.errors import StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
 from app.store.tls import answer_to_tls_fault
 
-# PgBouncer's words, of every version; it names the first that it doesn't know, alone.
+# PgBouncer's words, in every version; it names only the first parameter that it doesn't know.
 _UNSUPPORTED_PARAMETER = re.compile(r"unsupported startup parameter(?: in options)?: ([A-Za-z_][A-Za-z0-9_.]{0,62})\Z")
 _ERRNO = re.compile(r"\[Errno ([0-9]{1,4})\]")
 _BETWEEN_TRANSACTIONS = (
@@ -93,7 +93,7 @@ class OutageLog:
 
 @contextmanager
 def translated_faults() -> Iterator[None]:
-    """Raises StoreUnavailableException for a fault of PostgreSQL or of the way to it.
+    """Raises StoreUnavailableException for a fault of PostgreSQL or of the connection to it.
 
     What blames the sender (data, integrity, statement limits, an unusable database URL) passes through unchanged.
     """
@@ -130,7 +130,7 @@ def _answer_to_network(fault: BaseException) -> str:
         return _SILENT
     if isinstance(fault, socket.gaierror):
         return _UNKNOWN_HOST
-    # The event loop's fault for several addresses that failed in turn has the numbers in its text only.
+    # When several addresses fail in turn, the event loop's exception has the numbers in its text only.
     numbers = [fault.errno] if isinstance(fault, OSError) and fault.errno else _ERRNO.findall(str(fault))
     answers = {_ANSWERS_BY_ERRNO.get(int(number), _UNREACHABLE) for number in numbers}
     return answers.pop() if len(answers) == 1 else _UNREACHABLE

@@ -14,7 +14,7 @@ FILTERS = """unnest($1::int[], $2::smallint[], $3::text[], $4::smallint[], $5::t
         $8::smallint[])
         AS f(n, resource_type, resource_name, pattern_type, principal, host, operation, permission_type)"""
 
-# A name is covered by each of its prefixes; as the index knows names by their first 200 characters only, at most 201
+# A name is covered by each of its prefixes; as the index holds only the first 200 characters of names, at most 201
 # look-ups find them all.
 HEADS = """CROSS JOIN LATERAL (
         SELECT '*' UNION SELECT left(f.resource_name, length)
@@ -24,7 +24,7 @@ UNDER_A_HEAD = "a.resource_type = f.resource_type AND left(a.resource_name, 200)
 
 Shape = tuple[str, ...]
 
-# 200 is HEAD_LENGTH of the tables: the planner takes an index only for the very expression that it was made with.
+# 200 is HEAD_LENGTH of the tables: the planner uses an index only for the exact expression that it was made with.
 _CONDITIONS = {
     "resource_type": "a.resource_type = f.resource_type",
     "resource_name": "left(a.resource_name, 200) = left(f.resource_name, 200) AND a.resource_name = f.resource_name",
@@ -63,8 +63,8 @@ def is_indexed(shape: Shape) -> bool:
 
 
 def between(shape: Shape, low: str, high: str) -> str:
-    """Records between two offsets, both left out, said so that only the index of the shape serves it: a table that
-    grows fast has no statistics yet, and then PostgreSQL would look through all records.
+    """Records between two offsets, both excluded, in a form that only the shape's index serves: a table that grows fast
+    has no statistics yet, and PostgreSQL would then scan all records.
     """
     if "principal" in shape:
         row, fixed = "left(a.principal, 200)", "left(f.principal, 200)"

@@ -1,6 +1,6 @@
 """What the group roles may do with the store (docs/database.md); granted by `klamm migrate` where they exist.
 
-The roles are a database administrator's to make (deploy/postgres/roles.sql). A store without them is its owner's alone.
+A database administrator makes the roles (deploy/postgres/roles.sql). Without them only the owner can use the store.
 """
 
 import logging
@@ -44,7 +44,7 @@ _GRANTS: Mapping[tuple[str, str], str] = MappingProxyType(
     }
 )
 
-# Asked before, so that a run that has nothing to grant writes nothing (a standby could not), and after.
+# Asked before, so that a run with nothing to grant writes nothing (a standby could not), and after.
 _LACKING = text(
     """SELECT DISTINCT role, object FROM (
     SELECT role, object, has_table_privilege(role, object, privilege) AS is_held
@@ -86,7 +86,7 @@ _NOT_OURS_TO_GRANT = ("25006", "42501")  # on a standby; by a role that does not
 
 
 def grant(connection: Connection) -> None:
-    """Gives klamm_app and klamm_spark, if they exist, what they lack. What can't be granted is logged, and no fault."""
+    """Gives klamm_app and klamm_spark, if they exist, what they lack. What can't be granted is only logged."""
     for role, name in _lacking(connection):
         try:
             with connection.begin_nested():
@@ -94,7 +94,7 @@ def grant(connection: Connection) -> None:
         except DBAPIError as fault:
             if getattr(fault.orig, "sqlstate", None) not in _NOT_OURS_TO_GRANT:
                 raise
-    # PostgreSQL only warns of a grant that came to nothing.
+    # PostgreSQL only warns of a grant that had no effect.
     for role, name in _lacking(connection):
         _log.warning("privileges_not_granted", extra={"role": role, "object": name})
 

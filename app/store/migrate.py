@@ -1,4 +1,4 @@
-"""Brings the schema of a database to what this version needs; safe however many replicas start at once."""
+"""Brings a database's schema to what this version needs; safe however many replicas start at once."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ from app.store.writing.settled_digest import settle_digest
 _TIMEOUTS = StoreTimeouts(lock_s=4.0, statement_s=5.0)
 
 _LOCK_KEY = 0x6B6C616D6D
-"""Of the advisory lock that lets one process migrate at a time; a session's lock, as each migration commits."""
+"""The key of the advisory lock that lets one process migrate at a time; a session lock, as each migration commits."""
 
 _LOCK_PATIENCE_S = 60.0
 

@@ -1,4 +1,4 @@
-"""ACLs and records as rows, in and out. Rows are read strictly: what this version does not know is never guessed at."""
+"""ACLs and records as rows, in and out. Rows are read strictly: unknown values are never guessed at."""
 
 import asyncio
 import re
@@ -37,10 +37,10 @@ BINDING_COLUMNS: Mapping[str, str] = MappingProxyType(
         "host": "text",
     }
 )
-"""What a binding is made of, and of which type: columns of `acl` and `acl_record`, in the order of `AclRow`."""
+"""The parts of a binding with their types: columns of `acl` and `acl_record`, in the order of `AclRow`."""
 
 TERMS_COLUMNS: Mapping[str, str] = MappingProxyType({"expires_at": "timestamptz", "owner": "text"})
-"""What else an ACL has, in the order of `AclTerms`."""
+"""The other columns of an ACL, in the order of `AclTerms`."""
 
 ACL_COLUMNS: Mapping[str, str] = MappingProxyType(
     {
@@ -52,7 +52,7 @@ ACL_COLUMNS: Mapping[str, str] = MappingProxyType(
         **TERMS_COLUMNS,
     }
 )
-"""Those of `acl` that differ from row to row in one transaction."""
+"""The columns of `acl` that differ from row to row in one transaction."""
 
 RECORD_COLUMNS: Mapping[str, str] = MappingProxyType(
     {
@@ -76,7 +76,7 @@ RECORD_COLUMNS: Mapping[str, str] = MappingProxyType(
 """The same of `acl_record`. The last four are `PriorValues`, which no hash covers."""
 
 PriorValues = tuple[bool, datetime | None, str | None, str | None]
-"""Whether the ACL or the property was there before a record; the end and the owner that the ACL had, or the value."""
+"""Whether the ACL or property existed before a record; the end and owner that the ACL had, or the value."""
 
 NOTHING_PRIOR: PriorValues = (False, None, None, None)
 
@@ -86,7 +86,7 @@ class Row(Protocol):
         ...
 
 
-# Only what an ACL can have: UNKNOWN, ANY and MATCH are words of filters.
+# Only what an ACL can have: UNKNOWN, ANY and MATCH belong to filters.
 _RESOURCE_TYPES = {int(code): code for code in ResourceType if code > ResourceType.ANY}
 _PATTERN_TYPES = {int(code): code for code in (PatternType.LITERAL, PatternType.PREFIXED)}
 _OPERATIONS = {int(code): code for code in AclOperation if code > AclOperation.ANY}
@@ -116,13 +116,13 @@ def select_acl_lines(*, ordered: bool) -> str:
     """INVARIANT: as COPY writes them, with null as an empty field, these are the canonical rows of the digest."""
     lines = f"""SELECT encode(uuid_send(id), 'hex'), {", ".join(BINDING_COLUMNS)},
     extract(epoch FROM expires_at)::bigint, owner FROM acl"""  # noqa: S608 - names of columns, declared above
-    # left(resource_name, 200) changes nothing in the order but fits the index, so that nothing need be sorted at once.
+    # left(resource_name, 200) does not change the order but fits the index, so that no full sort is needed.
     order = "resource_type, left(resource_name, 200), resource_name, pattern_type, principal, host, operation"
     return f"{lines} ORDER BY {order}, permission_type" if ordered else lines
 
 
 async def in_slices(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
-    """The items in slices, with a turn for the event loop between two."""
+    """The items in slices, with a turn for the event loop between slices."""
     for start in range(0, len(items), SLICE):
         if start:
             await asyncio.sleep(0)
@@ -147,7 +147,7 @@ def record_values(record: Record, record_hash: bytes, prior: PriorValues) -> tup
 
 
 def acl_slice(lines: Sequence[bytes]) -> AclSlice:
-    """From COPY's lines, which are the digest's canonical rows. Raises ValueError or KeyError."""
+    """Parses COPY's lines, which are the digest's canonical rows. Raises ValueError or KeyError."""
     rows: list[AclRow] = []
     terms: dict[bytes, AclTerms] = {}
     for line in [line.decode() for line in lines]:
@@ -232,7 +232,7 @@ def record_of(row: Row) -> Record:
 
 
 class OrderCheck:
-    """Checks that rows which come in pieces are whole transactions that follow an offset without a hole.
+    """Checks that rows arriving in pieces are whole transactions that follow an offset without a gap.
 
     Raises PoisonedRecordException.
     """

@@ -82,7 +82,7 @@ acl = Table(
 # Serves the order of a snapshot, and filters by type, by type and name, and by the prefixes of a name (MATCH).
 Index("ix_acl_resource", acl.c.resource_type, func.left(acl.c.resource_name, text(str(HEAD_LENGTH))))
 Index("ix_acl_principal", func.left(acl.c.principal, text(str(HEAD_LENGTH))))
-# Serves those that have ended, the first one first.
+# Serves the ACLs that have ended, the first to end first.
 Index("ix_acl_expires_at", acl.c.expires_at, postgresql_where=acl.c.expires_at.is_not(None))
 
 acl_record = Table(

@@ -1,4 +1,4 @@
-"""TLS on the way to PostgreSQL: what a database URL asks for, and what went wrong, with the way out.
+"""TLS to PostgreSQL: what a database URL asks for, and what went wrong, with the way out.
 
 As in libpq, with one difference: a URL that leads to another machine and names no sslmode means verify-full. The driver
 would take that for `prefer`, which silently falls back to plain text, and it does not know the system's CAs.
@@ -47,7 +47,7 @@ _ANSWERS_BY_VERIFY_CODE = {
     62: "PostgreSQL's certificate is for another name than the host of `database.url`; use a name that it bears",
     64: "PostgreSQL's certificate is for another address than the host of `database.url`; use a name that it bears",
 }
-"""By OpenSSL's X509_V_ERR_... numbers."""
+"""Texts by OpenSSL's X509_V_ERR_... numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,13 @@ async def tls_of(url: DatabaseUrl) -> ssl.SSLContext | UncheckedMode:
     options = options_of(url)
     if options.mode in _UNCHECKED:
         return cast("UncheckedMode", options.mode)
-    # Files are read again only after they changed, so that certificates rotate without a restart; and not on the event
-    # loop, which the hundred and fifty CAs of a system would block.
+    # Files are read again only after they changed, so that certificates rotate without a restart; and off the event
+    # loop, which a system's hundred and fifty CAs would block.
     return await asyncio.to_thread(_context_now, options)
 
 
 def answer_to_tls_fault(fault: BaseException) -> str | None:
-    """What to tell the caller if this is a fault of TLS; nothing of the URL, as a slip can make it the password."""
+    """What to tell the caller if this is a fault of TLS; nothing of the URL, as a typo can make it the password."""
     if isinstance(fault, ssl.SSLCertVerificationError):
         known = _ANSWERS_BY_VERIFY_CODE.get(fault.verify_code)
         return known or _NOT_TRUSTED.format(fault.verify_message)

@@ -1,4 +1,4 @@
-"""store/embedded: how is a PostgreSQL of our own made, started, kept alive and stopped?
+"""store/embedded: how is our own PostgreSQL made, started, kept alive and stopped?
 
 May import: core. Called by: cli.
 """

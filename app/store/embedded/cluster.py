@@ -34,7 +34,7 @@ def prepare_cluster(folder: DataFolder, launcher: Launcher, binaries: Binaries) 
 
 
 def _initialize(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
-    # INVARIANT: a folder with the cluster's name is complete. What a crash has left unfinished is made again.
+    # INVARIANT: a folder with the cluster's name is complete. One that a crash left unfinished is made again.
     maker = launcher.for_making()
     unfinished = folder.cluster.with_suffix(".new")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -107,8 +107,8 @@ def _await_end_of_predecessor(cluster: Path) -> None:
             )
         time.sleep(_POLL_S)
     if Path("/proc/self/cwd").exists():
-        # No server runs in this folder. PostgreSQL would refuse to start if another process has got the old server's
-        # id by now, for example after a restart of the container.
+        # No server runs in this folder. PostgreSQL would refuse to start if another process had the old server's id by
+        # now, for example after a restart of the container.
         (cluster / "postmaster.pid").unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""Runs PostgreSQL's programs under an account of their own, and ends them when this process ends."""
+"""Runs PostgreSQL's programs under a separate account, and ends them when this process ends."""
 
 import ctypes
 import os
@@ -101,7 +101,7 @@ def _entries() -> Iterator[pwd.struct_passwd]:
 
 
 def _ids_at_work() -> set[int]:
-    """The real, effective and saved user ids of all processes; none are found elsewhere than on Linux."""
+    """The real, effective and saved user ids of all processes; empty except on Linux."""
     found: set[int] = set()
     for status in Path("/proc").glob("[0-9]*/status"):
         with suppress(OSError):  # it has just ended
@@ -202,7 +202,7 @@ class Launcher:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # A session of its own: Ctrl-C in the terminal is for Klamm, which stops PostgreSQL last of all.
+                # Its own session: Ctrl-C in the terminal is for Klamm, which stops PostgreSQL last of all.
                 start_new_session=True,
                 **self._child(descriptors, signal.SIGINT),
             )
@@ -236,7 +236,7 @@ class Launcher:
 
 
 def _environment() -> dict[str, str]:
-    # PG... would change what the programs do, and KLAMM_... may hold secrets.
+    # PG... would change what the programs do; KLAMM_... may hold secrets.
     return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "KLAMM_", "LC_"))} | {
         "LC_ALL": "C",
         "TZ": "UTC",

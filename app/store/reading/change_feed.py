@@ -1,4 +1,4 @@
-"""The reading side of the change feed: snapshots, the records after an offset, hints when to look, and trimming.
+"""The reading side of the change feed: snapshots, the records after an offset, hints when to poll, and trimming.
 
 Why no change is lost, doubled or reordered: DESIGN, store and change feed.
 """
@@ -92,8 +92,8 @@ async def _is_set_within(event: asyncio.Event, timeout_s: float) -> bool:
 
 _ROWS_AT_ONCE = 1_000  # what a driver decodes in one step of the event loop: a few milliseconds
 
-# One statement is one snapshot of the database. Offsets are dense, so the stretch to read is known beforehand: what
-# fits the limit, or the whole first transaction.
+# One statement is one snapshot of the database. Offsets are dense, so the range to read is known beforehand: what fits
+# the limit, or the whole first transaction.
 _POLL = """SELECT h.cluster_id, h.epoch, h.last_offset, h.hash AS head_hash, h.log_start_offset,
     CASE h.digest_offset WHEN h.last_offset THEN h.digest END AS digest,
     CASE $1::bigint WHEN h.last_offset THEN h.hash WHEN 0 THEN $3::bytea
@@ -109,20 +109,20 @@ LEFT JOIN acl_record AS r
     ON r."offset" > $1 AND r."offset" <= least(upto.stretch, $1 + $4) AND r.tx_last <= upto.stretch
 ORDER BY r."offset" ASC"""
 
-# Records never change: what is left of a long transaction may be read by other snapshots of the database.
+# Records never change, so the rest of a long transaction may be read in other snapshots of the database.
 _REST = (
     """SELECT * FROM acl_record WHERE "offset" > $1 AND "offset" <= least($2::bigint, $1 + $3) ORDER BY "offset" ASC"""
 )
 
 _MOST_TRIMMED = 10_000
-"""Records that one trim removes at most, so that writers never wait for long; `trim_acl_record` enforces it."""
+"""The most records that one trim removes, so that writers never wait long; `trim_acl_record` enforces it."""
 
 _LOCK_HEAD = "SELECT last_offset, log_start_offset FROM acl_head FOR UPDATE"
 
 _FIRST_YOUNG = """SELECT "offset" FROM acl_record
 WHERE "offset" >= $1 AND recorded_at >= clock_timestamp() - $2::interval ORDER BY "offset" LIMIT 1"""
 
-# The last end of a transaction within the stretch; of one that is longer than the stretch, its own end.
+# The last end of a transaction within the stretch; if one is longer than the stretch, its end.
 _TRANSACTION_END = """SELECT coalesce(
     (SELECT max("offset") FROM acl_record
         WHERE "offset" >= $1 AND "offset" <= least($2::bigint, $3::bigint) AND "offset" = tx_last),
@@ -132,7 +132,7 @@ _TRANSACTION_END = """SELECT coalesce(
 _END_BEFORE_LAST = """SELECT "offset" FROM acl_record
 WHERE "offset" < $1 AND "offset" = tx_last ORDER BY "offset" DESC LIMIT 1"""
 
-# An exporter of an older epoch has lost its place anyway, and starts again.
+# An exporter at an older epoch has lost its place anyway, and starts again.
 _EXPORTED = """SELECT min(exporter.last_offset) FROM exporter JOIN acl_head USING (epoch)
 WHERE told_at >= clock_timestamp() - $1::interval"""
 
@@ -154,7 +154,7 @@ class PostgresChangeFeed:
         return ()
 
     def resume(self, position: FeedPosition) -> None:
-        """Every poll asks the tables about the offset that it is given."""
+        """Nothing to do: every poll queries the tables for the offset that it is given."""
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[PostgresSnapshot]:
@@ -163,7 +163,7 @@ class PostgresChangeFeed:
                 yield snapshot
 
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
-        """If this offset was never written here or what follows it is trimmed, there are no records."""
+        """Without records if this offset was never written here, or what follows it is trimmed."""
         poll = await self._read(self._polls, applied_offset, limit)
         return poll if poll.hash_at is not None else replace(poll, records=())
 
@@ -182,7 +182,7 @@ class PostgresChangeFeed:
             head = poll.head
             if applied_offset + 1 < head.log_start_offset:
                 return poll
-            # The head comes alone, with an empty record beside it, if there is nothing after the offset.
+            # If nothing follows the offset, the head comes with an empty record.
             records = [] if rows[0]["offset"] is None else rows
             return replace(poll, records=await _records(records, OrderCheck(applied_offset, head.last_offset)))
 

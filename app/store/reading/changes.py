@@ -27,13 +27,13 @@ from app.store.filters import (
 from app.store.rows import Row, in_slices, record_of
 
 _STRETCH = 20_000
-"""Records that are looked through at once where no index tells which are meant."""
+"""How many records are scanned at once if no index selects them."""
 _STRETCHES = 5
 _MICROSECOND = timedelta(microseconds=1)
 
 _HEAD = """SELECT cluster_id, epoch, last_offset, log_start_offset, clock_timestamp() AS store_time FROM acl_head"""
 
-# Times rise with offsets. Where the clock was set back, one of the moments that had this time is found.
+# Times rise with offsets. If the clock was set back, this finds one of the moments that had this time.
 _OFFSET_AT = """WITH RECURSIVE search(low, high) AS (
     SELECT $1::bigint, $2::bigint
     UNION ALL
@@ -104,7 +104,7 @@ async def read_changes(connection: Connection, question: ChangesQuestion) -> Cha
 def change_of(row: Row) -> Change:
     record = record_of(row)
     prior = PriorState(AclTerms(row["prior_expires_at"], row["prior_owner"]), row["prior_value"])
-    # A writer of an older version says nothing: an ACL that it writes of is a new one.
+    # A writer of an older version leaves this null: its ACLs are always new ones.
     return Change(record, prior if row["was_there"] else None)
 
 
@@ -153,7 +153,7 @@ def _statement(shape: Shape, *, with_configs: bool) -> str:
     heads = ""
     if "covering" in shape:
         heads, condition = HEADS, f"{UNDER_A_HEAD} AND {condition}"
-    # The order within is that of the index, so that no more rows are read than the page has.
+    # The inner order is the index's, so that no more rows are read than the page has.
     return f"""SELECT * FROM (
     SELECT a.* FROM {FILTERS}
     {heads}

@@ -44,7 +44,7 @@ class PostgresPast:
                 try:
                     answer = await read(connection)
                 except ApiException as refusal:
-                    # No fault of the connection, which is kept.
+                    # Not a fault of the connection, which is kept.
                     answer = refusal
         if isinstance(answer, ApiException):
             raise answer

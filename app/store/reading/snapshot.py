@@ -19,7 +19,7 @@ _PIECES_WAITING = 4  # pieces (up to 256 KiB each) that wait for the reader befo
 _HEAD = """SELECT cluster_id, epoch, last_offset, hash AS head_hash, log_start_offset,
     CASE digest_offset WHEN last_offset THEN digest END AS digest
 FROM acl_head"""
-# A snapshot takes as long as its reader does; it holds no lock that a writer waits for.
+# A snapshot takes as long as its reader; it holds no lock that a writer waits for.
 _PATIENCE = """SELECT set_config('statement_timeout', $1, true),
     set_config('idle_in_transaction_session_timeout', $1, true)"""
 _CONFIGS = "SELECT name, value FROM config"
@@ -46,7 +46,7 @@ class PostgresSnapshot:
         self._is_left = False
 
     async def slices(self) -> AsyncIterator[AclSlice]:
-        """To be called once. Raises StoreUnavailableException, PoisonedRecordException."""
+        """Call this once. Raises StoreUnavailableException, PoisonedRecordException."""
         self._copying = asyncio.create_task(self._copy(), name="klamm snapshot")
         rest = b""
         while (piece := await self._next_piece()) is not None:
@@ -98,7 +98,7 @@ class PostgresSnapshot:
 
 @asynccontextmanager
 async def open_snapshot(url: DatabaseUrl, timeouts: StoreTimeouts) -> AsyncIterator[PostgresSnapshot]:
-    # Its reader may hold COPY back for as long as it builds; a peer that takes nothing is not gone, then.
+    # The reader may hold COPY back while it builds, so a peer that takes nothing is not gone.
     patience = {"tcp_user_timeout": str(round(timeouts.snapshot_s * 1000))}
     connection = await connect(url, timeouts, "snapshot", patience)
     reader: PostgresSnapshot | None = None

@@ -1,7 +1,7 @@
-"""The ACLs and properties of a moment: those of now, with what has been recorded since taken back.
+"""The ACLs and properties of a moment: the present ones, with everything recorded since undone.
 
-An ACL's first record behind the moment says how it was: it was not there before it was made, it had its prior terms
-before they were changed, and it was as it was deleted. One without such a record is as it is now.
+An ACL's first record after the moment says how it was then: absent if the record created it, with the prior terms if
+it changed them, and as deleted if it deleted it. An ACL without such a record is as it is now.
 """
 
 from collections import defaultdict
@@ -58,7 +58,7 @@ LEFT JOIN config ON config.name = known.name"""
 _RECORD = """acl_id, "offset", kind, resource_type, pattern_type, operation, permission_type, resource_name, principal,
     host, expires_at, owner, was_there, prior_expires_at, prior_owner"""
 
-# Where a stretch ends: behind so many rows of either table.
+# Where a stretch ends: after this many rows of either table.
 _ACL_BOUND = """SELECT resource_type, left(resource_name, 200) AS head FROM acl
 WHERE (resource_type, left(resource_name, 200)) >= ($1, $2) ORDER BY resource_type, left(resource_name, 200)
 OFFSET $3 LIMIT 1"""
@@ -95,7 +95,7 @@ async def read_state(connection: Connection, at: Moment, scope: PastScope) -> Pa
         await then.take(scope.if_few, _FEW)
         found = then.acls
     except InvalidRequestException:
-        # They are many.
+        # There are too many of them.
         pass
     overrides = await _configs(connection, head, offset)
     return PastState(head.cluster_id, Token(head.epoch, offset), now, list(found.values()), overrides)
@@ -114,7 +114,7 @@ async def read_stretch(connection: Connection, at: Moment, after: SortKey | None
 
 
 async def _end_of_stretch(connection: Connection, start: _Key, rows: int) -> _Key:
-    """Behind about so many rows, or behind the first name if it has more. INVARIANT: it lies behind the start."""
+    """The key after about this many rows, or after the first name if it has more. INVARIANT: it is after the start."""
     found = [
         await connection.fetchrow(_ACL_BOUND, *start, rows),
         await connection.fetchrow(_RECORD_BOUND, *start, rows),
@@ -155,7 +155,7 @@ def _forgotten(oldest: KnownSince) -> OffsetOutOfRangeException:
 
 
 async def _configs(connection: Connection, head: StoreHead, offset: int) -> dict[str, str]:
-    """Raises OffsetOutOfRangeException where a writer of an older version has not said what was before."""
+    """Raises OffsetOutOfRangeException if a writer of an older version has not recorded what was before."""
     found: dict[str, str] = {}
     for row in await connection.fetch(_CONFIGS, list(CONFIG_NAMES), offset):
         if row["set_at"] is not None:
@@ -225,11 +225,11 @@ async def _all(cursor: Cursor) -> list[Row]:
 
 
 def _before(first: Row) -> StandardAcl | None:
-    """The ACL as it was before its first record behind the moment."""
+    """The ACL as it was before its first record after the moment."""
     acl = acl_of(first, "acl_id")
     if first["kind"] == "RemoveAccessControlEntryRecord":
         return acl
-    # A writer of an older version says nothing, and makes only new ones.
+    # A writer of an older version leaves this null, and makes only new ACLs.
     return (
         replace(acl, expires_at=first["prior_expires_at"], owner=first["prior_owner"]) if first["was_there"] else None
     )
@@ -249,7 +249,7 @@ def _since(shape: Shape) -> str:
     heads, condition = "", condition_of(shape)
     if "covering" in shape:
         heads, condition = HEADS, f"{UNDER_A_HEAD} AND {condition}"
-    # One more than is allowed for each filter and beginning: whatever is left out, `looked` is too many.
+    # One more than is allowed for each filter and prefix: if any row is left out, `looked` is too many.
     return f"""SELECT DISTINCT ON (acl_id) {_RECORD}, looked FROM (
     SELECT a.*, count(*) OVER () AS looked FROM {FILTERS} {heads}
     CROSS JOIN LATERAL (

@@ -142,7 +142,7 @@ class Group:
         return outcomes
 
     async def _breathe(self, items: int) -> None:
-        """Gives the event loop a turn after every SLICE items, in whatever lists they come."""
+        """Gives the event loop a turn after every SLICE items, across all lists."""
         self._worked += items
         if self._worked >= SLICE:
             self._worked = 0
@@ -221,7 +221,7 @@ class Group:
         return DeleteAclsOutcome(matches, self._token_for(mutation), len(acls))
 
     async def _expire(self, mutation: ExpireAcls) -> ExpireAclsOutcome:
-        # INVARIANT: an ACL is there until this lock, so of several writers that find it ended one removes it.
+        # INVARIANT: ended ACLs are selected under the head's lock, so only one of several writers removes each.
         ended = await select_ended(self._connection, self._head.recorded_at, mutation.at_most)
         await self._remove({acl.id: acl for acl in ended}, mutation)
         return ExpireAclsOutcome(len(ended))
@@ -241,7 +241,7 @@ class Group:
         if refusal is not None:
             return refusal
         drafted = len(self.drafts)
-        # As in Kafka's controller, a property that has the value already makes no record.
+        # As in Kafka's controller, a property that already has the value makes no record.
         for name, value in mutation.changes:
             before = await self._connection.fetchval(_CONFIG_VALUE, name)
             if before == value:

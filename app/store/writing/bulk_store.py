@@ -34,7 +34,7 @@ class PostgresBulkStore:
             if new:
                 await _copy(transaction, new, actor, comment)
             created = range(before + 1, transaction.head.last_offset + 1)
-            # One that has ended is about to be removed, unless it is made again.
+            # An ACL that has ended is about to be removed, unless it is made again.
             told = [
                 each["natural_key"] for each in rows if acls[each["natural_key"]].acl.says_terms or each["has_ended"]
             ]
@@ -50,7 +50,7 @@ class PostgresBulkStore:
 
 
 async def _change(transaction: FeedTransaction, creates: CreateAcls) -> int:
-    """Gives ACLs that are there the terms that are said. Returns how many of them had others."""
+    """Gives existing ACLs the terms of `creates`. Returns how many of them had others."""
     group = Group(transaction.connection, transaction.head)
     for outcome in await group.apply([creates]):
         refusals = [outcome] if isinstance(outcome, ApiException) else getattr(outcome, "results", [])

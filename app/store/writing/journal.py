@@ -1,7 +1,7 @@
 """The head and the tail of the change feed, as a writer under the head's lock moves them.
 
-A new epoch begins here and nowhere else: where the store may hand out offsets a second time. That is after a promotion,
-in another cluster, and wherever the head does not continue what the process has seen.
+A new epoch begins only here: whenever the store may hand out offsets a second time. That is after a promotion, in
+another cluster, and when the head does not continue what the process has seen.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _CONSTANTS = ("tx_last", "recorded_at")
 _APPEND = insert_statement("acl_record", RECORD_COLUMNS, _CONSTANTS)
 
 # The clock is read after the lock was granted, so that a writer that had to wait has the time at which its turn came.
-# The digest is null if a writer that knows nothing of it, of an older version, has moved the head since.
+# The digest is null if a writer of an older version, which knows nothing of it, has moved the head since.
 _LOCK_HEAD = """WITH head AS MATERIALIZED (
     SELECT epoch, last_offset, hash, system_identifier, timeline,
         CASE digest_offset WHEN last_offset THEN digest END AS digest
@@ -50,10 +50,10 @@ _LOCK_HEAD = """WITH head AS MATERIALIZED (
 )
 SELECT *, clock_timestamp() AS recorded_at FROM head"""
 
-# A statement of its own: one that waited for the lock has not seen what was committed meanwhile.
+# A separate statement: one that waited for the lock has not seen what was committed meanwhile.
 _HASH_AT = """SELECT hash FROM acl_record WHERE "offset" = $1"""
 
-# The file name is asked for the timeline as pg_control_checkpoint() lags behind for a while after a promotion.
+# The timeline is read from the file name, as pg_control_checkpoint() lags behind for a while after a promotion.
 _IDENTITY = """SELECT system_identifier, pg_walfile_name(pg_current_wal_lsn()) AS wal_file FROM pg_control_system()"""
 
 # INVARIANT: what is acknowledged survives a crash, whatever the role's or the database's default says.
@@ -84,7 +84,7 @@ UNKNOWN_SERVER = ServerIdentity()
 class LockedHead:
     """`acl_head` under its lock, and the database's time when the lock was granted.
 
-    INVARIANT: made by `lock_head` alone, which proves that no token of it stands for two states.
+    INVARIANT: only `lock_head` makes one, which proves that none of its tokens stands for two states.
     """
 
     epoch: UUID
@@ -92,8 +92,8 @@ class LockedHead:
     hash: bytes
     identity: ServerIdentity
     recorded_at: datetime
-    digest: int | None  # None if nobody has kept it up to here, and then nobody does until `klamm migrate`
-    begins_epoch: bool  # whether the epoch is a new one, which is not in the store yet
+    digest: int | None  # None if it was not kept up to here; it then stays unknown until `klamm migrate`
+    begins_epoch: bool  # whether the epoch is new, and not in the store yet
 
     @property
     def position(self) -> FeedPosition:
@@ -108,7 +108,7 @@ async def lock_head(
 ) -> LockedHead:
     """Locks the head until the transaction ends.
 
-    It is in a new epoch if it does not continue what is known, or was last written on another server or timeline.
+    The head gets a new epoch if it does not continue what is known, or was last written on another server or timeline.
     """
     row = await connection.fetchrow(_LOCK_HEAD)
     if row is None:
@@ -123,7 +123,7 @@ async def lock_head(
         begins_epoch=False,
     )
     moved = identity not in (head.identity, UNKNOWN_SERVER) and head.identity != UNKNOWN_SERVER
-    # INVARIANT: read under the lock: all that this process knows was committed before, or is not of this store.
+    # INVARIANT: read under the lock: all that this process knows was committed before, or is not from this store.
     position = known.position
     if moved or (position is not None and await _continuity(connection, head, position) in begins_on):
         known_epochs = [head.epoch] if position is None else [head.epoch, position.epoch]
@@ -173,8 +173,8 @@ class FeedTransaction:
     ) -> None:
         """Appends the drafts, by COPY if they are many.
 
-        A draft is a record that has its offset already, but neither the end of its transaction nor its hash. `prior` is
-        by offset, of those before which something was there.
+        A draft is a record that has its offset already, but neither the end of its transaction nor its hash. `prior`
+        has, by offset, what was there before the record, if anything was.
         """
         head, connection = self.head, self.connection
         tx_last = head.last_offset + len(drafts)
@@ -208,7 +208,7 @@ class FeedWriter:
 
     @asynccontextmanager
     async def transaction(self, known: KnownHistory) -> AsyncIterator[FeedTransaction]:
-        """Locks the head before the block, moves it and commits after it; without a change all is rolled back.
+        """Locks the head before the block, then moves it and commits; without a change all is rolled back.
 
         A new epoch is a change. Afterwards `known` is at the head.
         Raises StoreUnavailableException if certainly nothing was kept, RequestTimedOutException if the outcome of the
@@ -238,7 +238,7 @@ class FeedWriter:
         self._identity = await self._read_identity(connection)
 
     async def _read_identity(self, connection: Connection) -> ServerIdentity:
-        # Once a connection will do: neither can change under a session that began on a primary.
+        # Once per connection is enough: neither can change under a session that began on a primary.
         try:
             row = await connection.fetchrow(_IDENTITY)
         except (asyncpg.InsufficientPrivilegeError, asyncpg.FeatureNotSupportedError) as fault:

@@ -68,5 +68,5 @@ async def select_matches(
 
 
 async def select_ended(connection: Connection, now: datetime, at_most: int) -> list[StandardAcl]:
-    """Those that have ended by this time, which ended first, first."""
+    """The ACLs that have ended by this time, the first to end first."""
     return [acl_of(row) for row in await connection.fetch(_ENDED, now, at_most)]

@@ -1,4 +1,4 @@
-"""Works the digest of `acl_head` out of the tables where nobody has kept it: after an upgrade, or by hand.
+"""Computes the digest of `acl_head` from the tables if it was not kept: after an upgrade, or by hand.
 
 Replicas of an older version move the head without it. While it is unknown nothing is checked by it.
 """
@@ -24,7 +24,7 @@ _SETTLE = "UPDATE acl_head SET digest = $1, digest_offset = last_offset"
 
 
 async def settle_digest(url: DatabaseUrl, timeouts: StoreTimeouts) -> None:
-    """Nothing to do where it is known. Updates wait meanwhile, some seconds for a million ACLs."""
+    """Does nothing if it is known. Updates wait meanwhile, some seconds for a million ACLs."""
     connection = await connect(url, timeouts, "digest")
     try:
         # A standby has what its primary has.
@@ -37,7 +37,7 @@ async def settle_digest(url: DatabaseUrl, timeouts: StoreTimeouts) -> None:
 
 
 async def _settle(connection: Connection, timeouts: StoreTimeouts) -> None:
-    # A statement of its own: what was committed while it waited for the lock is seen by those behind it.
+    # A separate statement: only those after it see what was committed while it waited for the lock.
     if await connection.fetchval(_LOCK) is not False:
         return
     await connection.execute(_PATIENCE)
