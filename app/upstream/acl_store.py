@@ -17,14 +17,14 @@ _log = logging.getLogger(__name__)
 
 _AT_ONCE = 16
 _SERVICE_SHARE = 0.9
-"""The part of the time that the upstream may take, so that it is the one to say that time is over."""
+"""The share of the time that the upstream may take, so that it is the first to report a timeout."""
 _MOST_S = 27.0
 """Less than the mutator gives a group."""
 _UNKNOWN = "the upstream gave no answer; the outcome of the update is unknown, look before you repeat it"
 
 
 class UpstreamAclStore:
-    """Each mutation is a call, and so a transaction, of its own; those of a group are under way side by side."""
+    """Each mutation is a separate call, and so a separate transaction; those of a group run concurrently."""
 
     def __init__(self, connection: Connection, feed: UpstreamChangeFeed) -> None:
         self._connection = connection
@@ -44,11 +44,11 @@ class UpstreamAclStore:
         return GroupOutcome(outcomes, token.epoch, token.offset)
 
     async def close(self) -> None:
-        """The feed closes what both share."""
+        """The feed closes the connection that both share."""
 
     async def _hand_on(self, where: str, mutation: Mutation) -> Outcome | ApiException:
         if isinstance(mutation, ExpireAcls):
-            # No poll of an upstream asks for it.
+            # No poll of an upstream leads to one.
             return StoreUnavailableException("what has ended is removed where the database is")
         asked_s = mutation.timeout_s
         timeout_s = min(self._connection.options.request_timeout_s if asked_s is None else asked_s, _MOST_S)
@@ -70,10 +70,10 @@ class UpstreamAclStore:
 
 
 def _refusal(where: str, refused: RefusedError) -> ApiException:
-    """As the upstream said it, unless it is about this follower and not about its caller."""
+    """The upstream's own refusal, unless it is about this follower and not about its caller."""
     problem, status = refused.problem, refused.status
     if problem is None and status >= httpx.codes.INTERNAL_SERVER_ERROR and status != httpx.codes.SERVICE_UNAVAILABLE:
-        # A proxy's answer does not say what became of the update.
+        # A proxy's answer does not tell the outcome of the update.
         return RequestTimedOutException(_UNKNOWN)
     if problem is None or status in (httpx.codes.UNAUTHORIZED, httpx.codes.NOT_FOUND):
         return unavailable(where, refused)

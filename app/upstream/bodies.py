@@ -28,7 +28,7 @@ from app.formats.feed_values import acl_in
 from app.upstream.connection import refusal_of
 
 Update = CreateAcls | DeleteAcls | AlterConfigs
-"""What callers ask for. What the store does by itself is not handed on."""
+"""What callers ask for; what the store does by itself is not handed on."""
 
 _LOOPBACK = "127.0.0.1"
 _NONE = "NONE"
@@ -66,11 +66,11 @@ _delete_reply_in = msgspec.json.Decoder(_DeleteReply).decode
 
 
 class StrangeReplyError(ValueError):
-    """A reply that none of the routes gives."""
+    """A reply that none of the routes would give."""
 
 
 async def body_of(mutation: Update, timeout_ms: int) -> tuple[str, bytes]:
-    """The path and the body that ask another service for the same."""
+    """The path and the body that ask another service to do the same."""
     address = _LOOPBACK if mutation.client_address is None else mutation.client_address.text
     context: dict[str, object] = {"principal": mutation.actor, "client_address": address}
     if mutation.groups is not None:

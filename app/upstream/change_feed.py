@@ -35,7 +35,7 @@ _BUSY_S = 2.0
 
 
 class UpstreamChangeFeed:
-    """`resume` and `snapshot` begin a history; `poll` hands over what a task receives of it meanwhile."""
+    """`resume` and `snapshot` begin a history; `poll` hands over what a task has received of it since."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class UpstreamChangeFeed:
         self._begin(position, None)
 
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
-        """From memory. Raises PoisonedRecordException for what a stream can't have sent."""
+        """Answers from memory. Raises PoisonedRecordException for what no stream can have sent."""
         await self._settled()
         received = self._received
         if self._other is not None:
@@ -137,7 +137,7 @@ class UpstreamChangeFeed:
         return FeedPoll(head_of(tail, None, self._cluster_id, offset + 1), None, records)
 
     async def renounce(self, lost: FeedPosition) -> None:
-        """Where the store can be written they find out by themselves what is lost."""
+        """Nothing to do: the replicas that can write to the store find out themselves what is lost."""
 
     async def wait(self, timeout_s: float) -> None:
         with suppress(TimeoutError):
@@ -150,14 +150,14 @@ class UpstreamChangeFeed:
         await self._connection.close()
 
     async def _rest_after_poison(self) -> None:
-        """A stream that is poisoned behind each snapshot must not bring one snapshot after the other."""
+        """A stream that is poisoned after each snapshot must not lead to one snapshot after another."""
         if self._clock() - self._poisoned_at > _POISON_PASSES_S:
             self._poison_backoff.reset()
         else:
             await asyncio.sleep(self._poison_backoff.next_s())
 
     async def _any_snapshot(self) -> tuple[WatchStream, UpstreamSnapshot]:
-        """Raises StoreUnavailableException, after a rest, if there is none."""
+        """Raises StoreUnavailableException, after a rest, if no service has one."""
         try:
             return await self._services.any_snapshot()
         except StoreUnavailableException as fault:
@@ -209,7 +209,7 @@ class UpstreamChangeFeed:
             await asyncio.sleep(self._backoff.next_s())
 
     async def _read(self, received: Received, stream: WatchStream) -> None:
-        """Raises StoreUnavailableException at the end of the stream, NoEventError for what can't be."""
+        """Raises StoreUnavailableException at the end of the stream, NoEventError for an event that can't be."""
         async for event in stream.events:
             match event:
                 case Transaction():
@@ -238,11 +238,11 @@ class UpstreamChangeFeed:
         self._tell()
 
     def _most_age_s(self) -> float:
-        """What bookmarks on their way through all the followers may take, with some patience for a busy machine."""
+        """How long bookmarks may take through all the followers, with some patience for a busy machine."""
         return (3 * self._connection.options.bookmark_s + _BUSY_S) * (1 + len(self._services.chain))
 
     async def _settled(self) -> None:
-        """Until there is something to tell, or a moment is over."""
+        """Waits until there is something to report, or _PATIENCE_S is over."""
         ends_at = self._clock() + _PATIENCE_S
         while (left_s := ends_at - self._clock()) > 0 and not self._has_something():
             self._changed.clear()

@@ -33,11 +33,11 @@ from app.formats.command_errors import UsageError
 from app.formats.secret_files import refuse_if_open
 
 MAX_REPLY_BYTES = 128 * 1024 * 1024
-"""More than the reply to any update can have."""
+"""More than the reply to any update can hold."""
 _MAX_PROBLEM_BYTES = 256 * 1024
 _CONNECT_S = 3.0
 _KEPT_S = 30.0
-"""Less than a service keeps an idle connection: an update is not to meet one that is just being closed."""
+"""Less than a service keeps an idle connection, so that no update meets one that is just being closed."""
 _MAX_TOKEN_BYTES = 16 * 1024
 _BEARER = re.compile(r"[!-~]{1,16384}+")
 _KNOWN = {
@@ -79,7 +79,7 @@ class UpstreamOptions:
 
 
 class Problem(msgspec.Struct):
-    """What is read of a refusal (RFC 9457)."""
+    """The part of a refusal that is read (RFC 9457)."""
 
     code: str
     detail: str = ""
@@ -88,7 +88,7 @@ class Problem(msgspec.Struct):
 
 
 class RefusedError(Exception):
-    """The upstream has refused. `problem` is None if the answer is none of Klamm's."""
+    """The upstream has refused. `problem` is None if the answer is not one of Klamm's."""
 
     def __init__(self, status: int, problem: Problem | None) -> None:
         super().__init__(f"status {status}" if problem is None else f"{problem.code}: {problem.detail}")
@@ -109,7 +109,7 @@ class Connection:
         """The service that is being followed; None while there is none, and `why` says why."""
         self.why = "not connected yet"
         self._clients: list[httpx.AsyncClient] = []
-        """The last one is in use; those before it trust what the files held earlier."""
+        """The last one is in use; the others trust what the files held earlier."""
         self._trusted: object = None
         self._making = Lock()
 
@@ -172,15 +172,15 @@ class Connection:
         trust.minimum_version = ssl.TLSVersion.TLSv1_2
         if options.certificate is not None and options.key is not None:
             _refuse_open_key(options.key)
-            # The empty password: OpenSSL would ask for one at the terminal otherwise.
+            # With no password at all, OpenSSL would ask for one at the terminal.
             trust.load_cert_chain(options.certificate, options.key, password="")
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=_KEPT_S)
-        # INVARIANT: only the settings say who is followed: no redirects, no proxies of the environment.
+        # INVARIANT: only the settings say which service is followed: no redirects, no proxies from the environment.
         return httpx.AsyncClient(verify=trust, follow_redirects=False, trust_env=False, limits=limits)
 
 
 def unavailable(url: str, fault: Exception) -> StoreUnavailableException:
-    """The same whatever kept an upstream from being of use."""
+    """The same refusal whatever made an upstream unusable."""
     if isinstance(fault, StoreUnavailableException):
         return fault
     shown = _shown(url)
@@ -194,7 +194,7 @@ def unavailable(url: str, fault: Exception) -> StoreUnavailableException:
 
 
 def refusal_of(code: str, text: str) -> ApiException:
-    """A refusal of the upstream as it is; of a kind that this version does not know, without its name."""
+    """The upstream's refusal as it is; one of a kind that this version does not know loses its name."""
     return _KNOWN.get(code, UnknownServerException)(text or code)
 
 
@@ -239,7 +239,7 @@ async def _body_of(response: httpx.Response, most: int) -> bytes:
 
 
 def _shown(url: str) -> str:
-    """Without what stands behind the host."""
+    """The URL without anything after the host."""
     parts = httpx.URL(url)
     return f"{parts.scheme}://{parts.netloc.decode('ascii')}"
 

@@ -15,7 +15,7 @@ _NOT_THERE = "the upstream is of a version that knows nothing of the past"
 
 
 class UpstreamPast:
-    """INVARIANT: nothing is answered here: a follower has no records, and what it remembers is not all."""
+    """INVARIANT: nothing is answered here, as a follower has no records and does not remember everything."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -37,7 +37,7 @@ class UpstreamPast:
 
 
 def _refusal(where: str, refused: RefusedError) -> ApiException:
-    """As the upstream said it, unless it is about this follower and not about its caller."""
+    """The upstream's own refusal, unless it is about this follower and not about its caller."""
     problem, status = refused.problem, refused.status
     if status == httpx.codes.NOT_FOUND or (problem is not None and "there is no such field" in problem.detail):
         return StoreUnavailableException(_NOT_THERE)

@@ -11,10 +11,10 @@ from app.formats.feed_values import chained_records
 from app.upstream.stream import digest_in, position_in
 
 MAX_RECORDS = 20_000
-"""A stream that is further ahead of the loader is not read on."""
+"""A stream that is further ahead of the loader is not read further."""
 
 _AT_ONCE = 100
-"""Records that are hashed in one step, which takes a millisecond or two."""
+"""How many records are hashed in one step, which takes a millisecond or two."""
 
 
 class Received:
@@ -23,9 +23,9 @@ class Received:
     def __init__(self, base: FeedPosition, proved_at: float | None = None) -> None:
         self.base = self.tail = base
         self.digest: int | None = None
-        """Of the image at the tail, if a bookmark has said it."""
+        """The digest of the image at the tail, if a bookmark has stated it."""
         self.proved_at = proved_at
-        """The clock's time as of which the tail, or a position before it, was the store's head; None: never yet."""
+        """The clock's time when the tail, or a position before it, was last the store's head; None: never yet."""
         self._transactions: deque[Sequence[Record]] = deque()
         self._records = 0
         self._room = asyncio.Event()
@@ -50,7 +50,7 @@ class Received:
         self.tail, self.digest = FeedPosition(self.tail.epoch, records[-1].offset, records[-1].hash), None
 
     def confirm(self, event: Bookmark, now: float) -> None:
-        """Raises NoEventError for a bookmark that is of another state. `now` is the clock's time."""
+        """Raises NoEventError for a bookmark of another state. `now` is the clock's time."""
         position = position_in(event)
         if position != self.tail:
             raise NoEventError(f"a bookmark is of `{event.token}`, but what was sent leads to another state")
@@ -60,7 +60,7 @@ class Received:
     def behind(self, applied_offset: int, limit: int) -> tuple[bytes | None, list[Record]]:
         """The hash at the offset, None if it is not known here, and whole transactions behind it.
 
-        What is not behind it is forgotten.
+        Everything up to the offset is dropped.
         """
         while self._transactions and self._transactions[0][-1].offset <= applied_offset:
             gone = self._transactions.popleft()

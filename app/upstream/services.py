@@ -1,4 +1,4 @@
-"""Which of the upstream services to follow: the first that continues what is held, else the first that is there."""
+"""Which upstream service to follow: the first that continues the history held here, else the first that is up."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +21,7 @@ _NOT_CONTINUED = ("TOKEN_EPOCH_MISMATCH", "OFFSET_OUT_OF_RANGE", "OFFSET_NOT_AVA
 
 
 class OtherHistoryError(Exception):
-    """No service continues what is held. `head` is that of the one to follow instead."""
+    """No service continues the history held here. `head` is that of the service to follow instead."""
 
     def __init__(self, head: FeedHead) -> None:
         super().__init__("the upstream does not continue what is held")
@@ -41,7 +41,7 @@ class _Other:
 class UpstreamServices:
     def __init__(self, connection: Connection) -> None:
         self.chain: Sequence[str] = ()
-        """Of the service that is followed, or that was asked last."""
+        """The chain of the service that is followed, or was asked last."""
         self._connection = connection
         self._urls = list(connection.options.urls)
         self._clock = connection.options.clock
@@ -73,7 +73,7 @@ class UpstreamServices:
         raise StoreUnavailableException("; ".join(whys) or "the upstream does not continue this history")
 
     async def _other_at(self, url: str, tail: FeedPosition) -> list[_Other]:
-        """What a service holds that does not continue from there; nothing if it does by now."""
+        """The head of a service that does not continue from the tail; empty if it does by now."""
         try:
             stream = await opened(self._connection, url, None)
         except RefusedError as refused:
@@ -90,7 +90,7 @@ class UpstreamServices:
         return [_Other(head, url, is_certain=False)] if behind or head.hash != tail.hash else []
 
     async def any_snapshot(self) -> tuple[WatchStream, UpstreamSnapshot]:
-        """Of the first service that has one. Raises StoreUnavailableException if none has."""
+        """From the first service that has one. Raises StoreUnavailableException if none has."""
         whys: list[str] = []
         for url in list(self._urls):
             stream: WatchStream | None = None
@@ -120,11 +120,11 @@ class UpstreamServices:
         raise PoisonedRecordException(-1, f"the stream of the upstream `{stream.url}` does not begin with a snapshot")
 
     def followed(self) -> None:
-        """The stream continues what is held."""
+        """Notes that the stream continues the history held here."""
         self._failing_since = None
 
     def turn(self) -> None:
-        """The next try begins with the next service."""
+        """Makes the next try begin with the next service."""
         self._urls.append(self._urls.pop(0))
 
     def check_chain(self, chain: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ class UpstreamSnapshot:
         self._count = self._sum = 0
 
     async def slices(self) -> AsyncIterator[AclSlice]:
-        """To be called once. Raises StoreUnavailableException, PoisonedRecordException."""
+        """Call this once. Raises StoreUnavailableException, PoisonedRecordException."""
         try:
             async for event in self._events:
                 if isinstance(event, Acls):

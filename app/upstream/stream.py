@@ -25,7 +25,7 @@ from app.upstream.connection import Connection, UpstreamOptions, unavailable
 
 _WATCH = "/v1/watch"
 _ANSWER_S = 16.0
-"""A service that is behind the token waits for up to five seconds before it says so."""
+"""A service that is behind the token waits up to five seconds before it says so."""
 _LEAST_SILENCE_S = 3.0
 _MAX_LINE_BYTES = 64 << 20
 _LONG_BYTES = 256 << 10
@@ -33,7 +33,7 @@ _AT_ONCE = 500  # records that are decoded in one step: a millisecond
 
 
 class WatchStream:
-    """`events` to the end of the stream: StoreUnavailableException, and NoEventError for what no event is."""
+    """`events` runs to the end of the stream, and raises StoreUnavailableException, or NoEventError for a bad line."""
 
     def __init__(self, url: str, parts: AsyncIterator[bytes], held: AsyncExitStack, options: UpstreamOptions) -> None:
         self.url = url
@@ -41,7 +41,7 @@ class WatchStream:
         """The clock's time before the request was sent."""
         self.events = self._read(parts)
         self._held = held
-        # Three bookmarks that don't come are a broken connection (docs/watch.md).
+        # Three missing bookmarks mean a broken connection (docs/watch.md).
         self._silence_s = max(_LEAST_SILENCE_S, 3 * options.bookmark_s)
 
     async def close(self) -> None:
@@ -54,7 +54,7 @@ class WatchStream:
                 event = await _decoded(line)
                 if event is not None:
                     yield event
-                # A full socket would otherwise keep the loop to itself.
+                # A full socket would otherwise occupy the loop.
                 await asyncio.sleep(0)
         except httpx.HTTPError as fault:
             raise unavailable(self.url, fault) from None
@@ -75,7 +75,7 @@ class WatchStream:
 
 
 async def opened(connection: Connection, url: str, after: Token | None) -> WatchStream:
-    """With a snapshot first if no token is given. Raises RefusedError, StoreUnavailableException."""
+    """Begins with a snapshot if no token is given. Raises RefusedError, StoreUnavailableException."""
     begin = {"snapshot": "true"} if after is None else {"after": str(after)}
     options = connection.options
     query = urlencode({**begin, "bookmark_ms": round(options.bookmark_s * 1000)})

@@ -1,4 +1,4 @@
-"""The store's time, as an upstream says it (docs/watch.md, "The store's time"), and when to ask for it anew."""
+"""The store's time from an upstream (docs/watch.md, "The store's time"), and when to ask for it again."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,15 +16,15 @@ from app.upstream.connection import Connection, RefusedError
 from app.upstream.stream import opened
 
 _ANEW_S = 300.0
-"""By then the count of the store's time may be 0.15 s ahead."""
+"""After this long, the count of the store's time may be 0.15 s ahead."""
 _SLOW_S = 1.0
-"""An upstream that took longer to say the time is asked again: an ALLOW would end that much too early."""
+"""An upstream that took longer to tell the time is asked again, as an ALLOW would end that much too early."""
 _PATIENCE_S = 1.0
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 2.0, 20.0
 
 
 class UpstreamTime:
-    """The count goes on whatever the upstream does; each answer only makes it closer."""
+    """The count goes on whatever the upstream does; each answer only makes it more exact."""
 
     def __init__(self, connection: Connection, jitter: Callable[[float, float], float]) -> None:
         self._connection = connection
@@ -34,11 +34,11 @@ class UpstreamTime:
         self._backoff = Backoff(_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S, jitter)
 
     def shown(self) -> datetime | None:
-        """What time it is in the store at most; None before anything is known."""
+        """The store's time, at most; None before anything is known."""
         return self._store_time.shown(self._clock())
 
     def hear(self, store_time: datetime | None, asked_at: float) -> None:
-        """Of the first event since the question, counted from that; of later ones only what is ahead of the count."""
+        """Takes the first event's time as from the question; later ones only if they are ahead of the count."""
         if store_time is None:
             return
         now = self._clock()
@@ -57,7 +57,7 @@ class UpstreamTime:
         return self._clock() >= self._ask_at
 
     async def ask(self, url: str, tail: FeedPosition) -> None:
-        """The count runs ahead of the store by and by, which a new question mends. Takes a second at most."""
+        """Asks again, as the count slowly runs ahead of the store. Takes a second at most."""
         with suppress(StoreUnavailableException, RefusedError, NoEventError, TimeoutError):
             async with asyncio.timeout(_PATIENCE_S):
                 stream = await opened(self._connection, url, Token(tail.epoch, tail.offset))
@@ -69,5 +69,5 @@ class UpstreamTime:
                 finally:
                     await stream.close()
         if self.is_due():
-            # What the stream brings waits meanwhile, so an upstream that has no good answer is asked ever more rarely.
+            # The stream's events wait meanwhile, so an upstream without a good answer is asked ever more rarely.
             self._ask_at = self._clock() + self._backoff.next_s()
