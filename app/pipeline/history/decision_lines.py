@@ -1,6 +1,6 @@
-"""One line of the decision log: its decisions, or which column of it is wrong and why.
+"""One line of the decision log: its decisions, or which column is wrong and why.
 
-Lines are checked nowhere else. Words are Kafka's, hosts are addresses as Java prints them, a rule goes with its result.
+Lines are checked only here. Words are Kafka's, hosts are addresses as Java prints them, a rule fits its result.
 """
 
 import json
@@ -25,7 +25,7 @@ DecisionRow = tuple[Value, ...]
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z\Z", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
 _GROUPS = "groups"
-"""The one column that a line may lack: the context named none."""
+"""The one column that a line may lack, if the context named no groups."""
 _INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 _RESULT_OF_RULE = {(each.result.value, each.rule_word) for each in Verdict}
 

@@ -1,4 +1,4 @@
-"""The decision log as it was ingested: its decisions, what they amount to day by day, and how many there are."""
+"""The ingested decision log: its decisions, their sums day by day, and how many there are."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ _USE = (
 
 @dataclass(frozen=True, slots=True)
 class LogWindow:
-    """`sampled` is the smallest share of requests that was logged in it."""
+    """`sampled` is the smallest share of requests logged in it."""
 
     decisions: int
     first_time: datetime | None
@@ -60,9 +60,9 @@ class DecisionLog:
         return _between(self._stored(self.pieces), since, until).drop("batch")
 
     def uses(self, since: datetime | None = None, until: datetime | None = None) -> DataFrame:
-        """The same decisions, like ones of a day as one row (USES).
+        """The same decisions, with a day's equal ones as one row (USES).
 
-        Of days that were merged and lie in between as a whole it was written down what they amount to.
+        For merged days that lie wholly in between, this was computed when they were merged.
         """
         whole = [each for each in self.pieces if each.is_merged and _lies_between(each, since, until)]
         rest = [each for each in self.pieces if not (each.is_merged and _lies_between(each, since, until))]
@@ -127,7 +127,7 @@ def uses_of(decisions: DataFrame) -> DataFrame:
 
 
 def weighted(decisions: DataFrame) -> DataFrame:
-    """Decisions of the log itself as USES has them, each for itself."""
+    """Decisions of the log itself in the form of USES, one row each."""
     if "decisions" in decisions.columns:
         return decisions
     own = {name: sf.col(of) for of in ("time", "offset") for name in (f"first_{of}", f"last_{of}")}
@@ -142,8 +142,8 @@ def nothing_ingested(home: str) -> NoDecisionsError:
 
 
 def _left(log: DecisionLog) -> list[Piece]:
-    """Without the days that were removed. Raises PipelineError if a decision is missing by the manifests: what was
-    used would look unused.
+    """The pieces without days that were removed. Raises PipelineError if, by the manifests, a decision is missing: a
+    used ACL would look unused.
 
     Whole days may be removed, the oldest first.
     """

@@ -1,7 +1,7 @@
 """Records copied from the store into Parquet, and read from there.
 
 A batch's manifest is written last, and readers go by manifests: a run that was killed has written nothing that counts.
-The next one begins at the same offset, so it overwrites what was left.
+The next one begins at the same offset, and overwrites what was left.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _WRITTEN = StructType([*RECORDS.fields, DAY, _BATCH])
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """Records to copy: (after, through], from where and to where."""
+    """Records to copy: (after, through], their source and target."""
 
     source: JdbcSource
     home: Home
@@ -58,7 +58,7 @@ class BatchFacts:
 
 
 def export_batch(spark: SparkSession, copying: Copying, most_ranges: int) -> Batch:
-    """Raises PipelineError, with no manifest, if a record is not as it must be.
+    """Raises PipelineError, and writes no manifest, if a record is not as it must be.
 
     The batch may end inside a transaction if it is not the last of a run.
     """
@@ -89,7 +89,7 @@ def export_batch(spark: SparkSession, copying: Copying, most_ranges: int) -> Bat
 
 
 def take_base(spark: SparkSession, source: JdbcSource, home: Home) -> Base:
-    """The state as of now, for an export of a store whose first records are gone already."""
+    """The present state, for an export of a store whose first records are already gone."""
     reading = read_table(spark, source)
     head = reading.head
     reading.acls.write.mode("overwrite").parquet(_base_room(home))
@@ -101,7 +101,7 @@ def take_base(spark: SparkSession, source: JdbcSource, home: Home) -> Base:
 
 
 def refuse_other_history(exported: Exported, head: Head) -> None:
-    """Raise PipelineError unless the head, with the hash at the export's end, goes on from what was exported."""
+    """Raises PipelineError unless the head, with the hash at the export's end, continues what was exported."""
     at, advice = exported.last_offset, ""
     there = head.hash if head.last_offset == at else head.hash_at
     if head.cluster_id != exported.cluster_id:
@@ -175,7 +175,7 @@ def acls_ever(spark: SparkSession, home: Home, exported: Exported) -> DataFrame:
 def growth_by_hour(spark: SparkSession, home: Home, exported: Exported, offset: int) -> list[Sequence[int]]:
     """The changes of ACLs up to this offset, as `changes_by_hour` has them; an hour may come more than once.
 
-    Manifests have them; only a batch that goes on behind the offset is read.
+    Manifests have them; only a batch that extends past the offset is read.
     """
     found = [each for batch in exported.batches if batch.last_offset <= offset for each in batch.changes]
     cut = tuple(batch for batch in exported.batches if batch.first_offset <= offset < batch.last_offset)

@@ -1,6 +1,6 @@
 """The ACLs and the configuration at one offset, folded from the export.
 
-A fold begins at the latest snapshot that was saved before, so that it costs what has changed since.
+A fold begins at the latest snapshot saved before, so that its cost is that of the changes since.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -30,12 +30,12 @@ def snapshot_at(
 ) -> Snapshot:
     """The state at an offset or a time, or at the last whole transaction of the export.
 
-    `tell` is told why a snapshot can't be begun with. Raises PipelineError outside of the export, inside a transaction,
-    and if Parquet is missing.
+    `tell` gets the reason why a snapshot can't be the start. Raises PipelineError outside of the export, inside a
+    transaction, and if Parquet is missing.
     """
     exported = whole_export(spark, home)
     _refuse_outside(exported, offset, time)
-    # Only the records tell what was recorded by a time.
+    # Only the records say what was recorded by a time.
     start = _beginning(spark, home, exported) if time is not None else _start(spark, home, exported, offset, tell)
     later = exported.after(start.offset)
     records = records_of(spark, home, later)
@@ -59,7 +59,7 @@ def _as_of(exported: Exported, offset: int, recorded: datetime, time: datetime |
     known = recorded if read is None else max(recorded, datetime.fromisoformat(read))
     if time is None:
         return known
-    # With the next record it is known how long this one was the last.
+    # The next record tells how long this one was the last.
     return max(recorded, time if offset < exported.last_offset else min(time, known))
 
 
@@ -82,7 +82,7 @@ def _beginning(spark: SparkSession, home: Home, exported: Exported) -> Snapshot:
 def _start(
     spark: SparkSession, home: Home, exported: Exported, offset: int | None, tell: Callable[[str], object]
 ) -> Snapshot:
-    """The latest snapshot, up to this offset, of which the export is the continuation; else the export's beginning."""
+    """The latest snapshot, up to this offset, that the export continues; else the export's beginning."""
     last = exported.last_offset if offset is None else offset
     for document in _candidates(spark, home, exported, last):
         at = document["offset"]

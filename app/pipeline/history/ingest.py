@@ -1,7 +1,7 @@
 """From the service's log files to the decision log, batch by batch.
 
-A batch has a number of its own, and its manifest is written last: one without a manifest is never read. Nor is one
-that a run has finished after it had lost the home to another run.
+Each batch has its own number, and its manifest is written last: a batch without one is never read. Nor is a batch that
+a run finished after it had lost the home to another run.
 """
 
 import time
@@ -26,7 +26,7 @@ from app.pipeline.spark.home_lock import HomeLock
 from app.pipeline.spark.options import LONG_MAX
 from app.pipeline.spark.storage import Home, versions, write_document
 
-# How far a service's clock may be ahead of the clock here.
+# How far a service's clock may be ahead of this one.
 _CLOCKS_APART = timedelta(days=1)
 _MOST_BYTES = str(1 << 50)
 
@@ -44,18 +44,18 @@ class Turn:
 
     @classmethod
     def begin(cls, lock: HomeLock, finished: Mapping[int, Mapping[str, Any]]) -> "Turn":
-        # The lock begins anew where a home was moved.
+        # The lock starts again if a home was moved.
         last = max((manifest["generation"] for manifest in finished.values()), default=0)
         return cls(lock, max(lock.generation, last + 1), max(finished, default=-1), time.time_ns() // 1_000_000)
 
     def batch(self, at: int) -> int:
-        """A number that no other run's batch has: what a killed run has left under its own is never read."""
+        """A number that no other run's batch has, so that what a killed run left behind is never read."""
         return max(self.began, self.after + 1) + at
 
 
 @dataclass(frozen=True, slots=True)
 class Ingesting:
-    """With `skip_unreadable` a file is taken up to where it is torn."""
+    """With `skip_unreadable` a file is taken up to where it breaks off."""
 
     spark: SparkSession
     home: Home
@@ -73,7 +73,7 @@ class BatchDone:
 
 
 def ingest_batch(ingesting: Ingesting, files: Sequence[LogFile], number: int) -> BatchDone:
-    """Take what is new in these files, each stream once. Raises what Spark raises for one that can't be read."""
+    """Takes what is new in these files, each stream once. Raises what Spark raises for a file that can't be read."""
     sources = {file.path: at for at, file in enumerate(files)}
     with _whole_files(ingesting.spark, files):
         rows = parsed(_lines_of(ingesting, files), sources).persist(StorageLevel.DISK_ONLY)
@@ -154,10 +154,10 @@ def _whole_files(spark: SparkSession, files: Sequence[LogFile]) -> Iterator[None
 def _first_lines(
     ingesting: Ingesting, files: Sequence[LogFile], contents: Mapping[int, Content], rows: DataFrame
 ) -> Column:
-    """For each file the number of the first line that is to be taken."""
+    """For each file, the number of the first line to take."""
     ingesting.taken.look_up({content.stream for content in contents.values()})
     first = [LONG_MAX] * len(files)
-    # Of two files of one stream the longer one comes later, so that its lines prove it.
+    # Of two files of one stream the longer one comes later, so that its lines prove that they are one.
     for at in sorted(contents, key=lambda at: contents[at].position):
 
         def digest_at(number: int, at: int = at) -> int | None:

@@ -1,4 +1,4 @@
-"""Lines of the decision log's files as rows: decisions, lines that are put aside, and a summary of each file."""
+"""Lines of the decision log's files as rows: decisions, lines put aside, and a summary of each file."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -20,8 +20,8 @@ FAULT = ("file", "column", "reason", "line")
 
 _PLACE = columns("source int, number bigint, digest bigint, stream string")
 PLACE = tuple(_PLACE.fieldNames())
-"""The number of the file among those that are read, that of the line in it from 1 on, and the digest of all lines up
-to this one. `stream` is null unless the row is a file's summary."""
+"""The number of the file among those read, that of the line in it, from 1, and the digest of all lines up to this one.
+`stream` is null unless the row is a file's summary."""
 
 PARSED = StructType(
     [
@@ -80,12 +80,12 @@ class _Reading:
         else:
             rows = [(*row, row[0].date(), *_NO_FAULT, *place) for row in line]  # type: ignore[union-attr]  # `time`
             self._stream = self._stream or blake2b(raw, digest_size=16).hexdigest()
-        # The last line may be half of one whose end is still on its way.
+        # The last line may be incomplete, as its end is still to come.
         if rows and not (isinstance(line, LineFault) and not line.column):
             self._position, self._position_digest = self._number, self._digest
         return rows
 
     def summary(self) -> Row:
-        """Its number is the position, and its digest that of the lines up to there."""
+        """The row whose number is the position, with the digest of the lines up to there."""
         stream = self._stream or f"no decision {self._digest:x}"
         return (*_NO_DECISION, *_NO_FAULT, self.source, self._position, self._position_digest, stream)

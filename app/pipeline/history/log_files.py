@@ -1,7 +1,7 @@
 """The closed files of the decision log, known by what they hold and not by where they are.
 
-A file's lines are one stream: it is named by its first decision, and `position` is its last line that is whole. So a
-file that was moved, copied or compressed is known again, and of one that was cut when it was read the rest is taken.
+A file's lines are one stream: it is named by its first decision, and `position` is its last whole line. So a file that
+was moved, copied or compressed is recognised, and if one was incomplete when it was read, the rest is taken later.
 """
 
 import re
@@ -84,7 +84,7 @@ def new_files(spark: SparkSession, folders: Sequence[str], known: DataFrame) -> 
 
 
 def explained(spark: SparkSession, folders: Sequence[str], fault: PySparkException | Py4JError) -> Exception:
-    """The fault itself unless it is one of reading the log."""
+    """The fault itself, unless it comes from reading the log."""
     text = unquote(f"{fault}\n{getattr(fault, '_stackTrace', '') or ''}")
     if isinstance(fault, AnalysisException) and fault.getCondition() == "PATH_NOT_FOUND":
         missing = (fault.getMessageParameters() or {}).get("path", folders[0])
@@ -94,7 +94,7 @@ def explained(spark: SparkSession, folders: Sequence[str], fault: PySparkExcepti
     is_gone, is_closed = (any(each in text for each in signs) for signs in (_GONE, _CLOSED_TO_US))
     path = next((unquote(each) for each in _listed(spark, folders) if unquote(each) in text), None)
     if path is not None and (is_gone or is_closed):
-        # Java does not tell a file in a folder that it may not open from one that is not there.
+        # Java can't tell a missing file from one in a folder that it may not open.
         gone = "where they run there is no such file, or their user may not open its folder"
         why = "their user has no permission to" if is_closed else gone
         return PipelineError(
@@ -124,7 +124,7 @@ def known_files(spark: SparkSession, home: Home, batches: Mapping[int, Mapping[s
     stored = existing(spark, path)
     found = None if stored is None else spark.read.schema(_STORED).parquet(path)
     rows = None if found is None else found.where(sf.col("batch").isin(list(batches))).drop("batch")
-    # Each batch is written into the same folder, which would drop Spark's cache: all would be read again for each.
+    # Each batch is written into the same folder, which drops Spark's cache: all would be read again for each batch.
     rows = None if rows is None else checkpointed(rows)
     if rows is None or rows.count() != wanted:
         raise PipelineError(
@@ -142,7 +142,7 @@ class Taken:
     _streams: dict[str, list[_Part]] = field(default_factory=dict)
 
     def look_up(self, streams: Iterable[str]) -> None:
-        """To be called with the streams of a batch, as one query is made for all of them."""
+        """Call this with the streams of a batch, as one query is made for all of them."""
         fresh = [stream for stream in streams if stream not in self._streams]
         self._streams |= {stream: [] for stream in fresh}
         rows = self.known.where(sf.col("stream").isin(fresh)).select("stream", "position", "digest", "path").distinct()
@@ -150,9 +150,9 @@ class Taken:
             self._streams[stream].append(_Part(Content(stream, position, digest), stem_of(path)))
 
     def take(self, file: LogFile, content: Content, digest_at: Callable[[int], int | None]) -> int:
-        """The line after which this file is to be taken; NOTHING if all of it is known.
+        """The line after which to take this file; NOTHING if all of it is known.
 
-        `digest_at` gives the digest of its lines up to one of them.
+        `digest_at` returns the digest of its lines up to one of them.
         """
         there = self._streams[content.stream]
         after = _after(there, file, content, digest_at)

@@ -1,5 +1,5 @@
-"""Which Parquet of the decision log counts, and what its hours hold: manifests tell, so a log of any length is counted
-without being read.
+"""Which Parquet of the decision log counts, and what its hours hold: manifests say so, so a log of any length is
+counted without being read.
 
 Batches are ingested; the batches of a day are merged, then forgotten. A merged day has a number below 0, and takes the
 place of all batches up to `through` that have decisions of this day.
@@ -36,7 +36,7 @@ class Piece:
 
     @property
     def is_merged(self) -> bool:
-        """Then there are its uses, too."""
+        """If so, its uses exist too."""
         return self.batch < 0
 
 
@@ -49,7 +49,7 @@ def finished_batches(spark: SparkSession, home: Home) -> dict[int, dict[str, Any
 
 
 def in_turn(manifests: Mapping[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """Without those that a run wrote late: one that came after it had not found them, and has read the same files."""
+    """Without batches that a run wrote late: a later run had not found them, and has read the same files."""
     kept: dict[int, dict[str, Any]] = {}
     found_later = sys.maxsize
     ordered = sorted(manifests.items(), key=_generation, reverse=True)
@@ -84,7 +84,7 @@ def pieces_of(spark: SparkSession, home: Home) -> list[Piece]:
 
 
 def is_among(pieces: Iterable[Piece]) -> Column:
-    """Of rows with `day` and `batch`: whether they are of one of these pieces. Spark reads no others."""
+    """Whether rows with `day` and `batch` belong to one of these pieces. Spark reads no others."""
     place = sf.concat_ws("/", sf.col("day").cast("string"), sf.col("batch").cast("string"))
     return place.isin([f"{each.day}/{each.batch}" for each in pieces])
 
@@ -103,7 +103,7 @@ class LoggedHour:
     first_time: datetime
     last_time: datetime
     sampled: float
-    """The smallest share of requests that was logged in it."""
+    """The smallest share of requests logged in it."""
     allowed: float
     denied: float
     """How many decisions there were, logged or not: each that was logged stands for 1 / its share."""
@@ -114,7 +114,7 @@ def hour() -> Column:
 
 
 def sums() -> tuple[Column, ...]:
-    """An hour as manifests keep it, behind its number."""
+    """An hour as manifests keep it, after its number."""
     weight = sf.lit(1.0) / sf.col("sampled")
     is_allowed = sf.col("result") == "ALLOWED"
     return (
@@ -133,7 +133,7 @@ def hours_of(decisions: DataFrame) -> list[Sequence[Any]]:
 
 
 def logged_hours(kept: Iterable[Sequence[Any]]) -> list[LoggedHour]:
-    """In order; an hour that several batches have is one."""
+    """In order; an hour that is in several batches comes once."""
     found: dict[int, LoggedHour] = {}
     for number, decisions, first, last, sampled, allowed, denied in kept:
         began = _BEGAN + timedelta(seconds=number * HOUR_S)

@@ -39,7 +39,7 @@ class Batch:
     days: Sequence[str]
     counts: Mapping[str, int]
     changes: Sequence[Sequence[int]]
-    """Its changes of ACLs by the hour, as `records.changes_by_hour` has them."""
+    """Its changes of ACLs by the hour, as `records.changes_by_hour` returns them."""
     read_at: str | None
     """When its last record was the store's last, by the store's time; None if that is not known."""
 
@@ -127,7 +127,7 @@ def write_base(spark: SparkSession, home: Home, base: Base) -> None:
 
 
 def exporter_of(spark: SparkSession, home: Home) -> str:
-    """The id by which the store knows the export into this home; the first run makes it up."""
+    """The id by which the store knows the export into this home; the first run generates it."""
     path = home.room("export", "exporter")
     for document in read_documents(spark, path):
         return str(document["id"])

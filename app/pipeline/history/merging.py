@@ -1,7 +1,7 @@
-"""The batches of a day become one, and what its decisions amount to is written down beside them.
+"""Merges the batches of a day into one, and writes the sums of its decisions beside it.
 
 Crash-safe: tables first, the manifest last, so a day is read either from its batches or merged. The batches stay until
-the next run, for those who have begun to read them.
+the next run, for readers that have begun with them.
 """
 
 import re
@@ -18,13 +18,13 @@ from app.pipeline.spark.home_lock import HomeLock
 from app.pipeline.spark.storage import Home, existing, remove, versions, write_document
 
 _MOST_BATCHES = 8
-"""A day that is still going on is merged when it has so many."""
+"""A day that is not over is merged when it has this many."""
 _ROWS_PER_FILE = 1_000_000
 _PLACE = re.compile(r"/day=(\d{4}-\d\d-\d\d)/batch=(-?\d+)/[^/]+\.parquet$")
 
 
 def merge_days(spark: SparkSession, home: Home, lock: HomeLock) -> list[str]:
-    """The days that were merged: those that are over, and those of many batches."""
+    """The days that were merged: those that are over, and those with many batches."""
     try:
         log = open_log(spark, home)
     except NoDecisionsError:
@@ -41,7 +41,7 @@ def merge_days(spark: SparkSession, home: Home, lock: HomeLock) -> list[str]:
 def remove_merged(spark: SparkSession, home: Home) -> None:
     """Remove the Parquet that no manifest names: batches that were merged, and what a killed run left.
 
-    To be called when nobody writes, before anything is merged.
+    Call this when nobody writes, before anything is merged.
     """
     pieces = pieces_of(spark, home)
     named = {(piece.day, piece.batch) for piece in pieces}
@@ -55,14 +55,14 @@ def remove_merged(spark: SparkSession, home: Home) -> None:
 
 def _is_worth_it(pieces: Sequence[Piece], *, is_over: bool) -> bool:
     fresh = [piece for piece in pieces if not piece.is_merged]
-    # A line that comes late is left for itself until there is another one: a day is long to write.
+    # A single late batch is left alone until there is another one, as a day takes long to write.
     return len(fresh) >= _MOST_BATCHES or (is_over and (len(fresh) > 1 or len(fresh) == len(pieces)))
 
 
 def _merge(log: DecisionLog, day: str, pieces: Sequence[Piece], lock: HomeLock) -> None:
     spark, home = log.spark, log.home
     through = max(piece.batch if not piece.is_merged else -piece.batch - 1 for piece in pieces)
-    # A number that no other state of the day has had: its files may be read at this moment.
+    # A number that no other state of the day has had, as its files may be being read.
     number = -through - 1
     wanted = sum(piece.decisions for piece in pieces)
     files = -(-wanted // _ROWS_PER_FILE)

@@ -16,9 +16,9 @@ from app.pipeline.history.records import record_of
 from app.pipeline.history.schemas import BINDING_FIELDS, RECORDS, TERMS, columns
 from app.pipeline.spark.arrow import batch_of, rows_in
 
-# Differences that are named; all are counted.
+# How many differences are named; all are counted.
 SHOWN = 20
-# Records that one task follows; the last one of each stretch also starts the next.
+# How many records one task follows; the last one of each stretch also starts the next.
 _STRETCH = 65_536
 
 _FIELDS = (*BINDING_FIELDS, *TERMS)

@@ -24,7 +24,7 @@ CREATED, REMOVED, CONFIGURED = (
 
 _FIELDS = (*BINDING_FIELDS, *TERMS)
 
-# Only words that an ACL can have: UNKNOWN, ANY and MATCH are for filters.
+# Only words that an ACL can have: UNKNOWN, ANY and MATCH belong to filters.
 _WORDS: dict[str, tuple[str, ...]] = {
     "resource_type": tuple(code.name for code in ResourceType if code > ResourceType.ANY),
     "pattern_type": (PatternType.LITERAL.name, PatternType.PREFIXED.name),
@@ -34,7 +34,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 
 
 def record_of(row: Mapping[str, Any]) -> Record:
-    """Of schemas.RECORDS, and `recorded_micros`. Raises AttributeError, KeyError, TypeError or ValueError."""
+    """`row` is of schemas.RECORDS, with `recorded_micros`. Raises AttributeError, KeyError, TypeError or ValueError."""
     recorded_at = moment(row["recorded_micros"])
     offset, tx_last = row["offset"], row["tx_last"]
     said = (recorded_at, row["actor"], bytes(row["hash"]), row["comment"])

@@ -1,4 +1,4 @@
-"""How many results of one job a home keeps: those at the latest offsets, and whatever the latest of others rely on."""
+"""Which results of one job a home keeps: those at the latest offsets, and those that other jobs' latest rely on."""
 
 from typing import Final
 
@@ -26,7 +26,7 @@ def remove_old(spark: SparkSession, home: Home, job: str, keep: int, made: int) 
     results = SavedResults(spark, home, job)
     gone = [offset for offset in _offsets(spark, home, job, whole=False) if offset < max(kept) and offset not in kept]
     for offset in gone:
-        # Tables without a manifest are not there for anybody.
+        # Nobody reads tables without a manifest.
         for name in ("manifest", *_TABLES[job], ""):
             remove(spark, results.room(offset, name).rstrip("/"))
     return gone

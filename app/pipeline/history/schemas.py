@@ -45,7 +45,7 @@ _BINDING = ", ".join(f"{name} string not null" for name in BINDING_FIELDS)
 
 _TERMS = "expires_s bigint, owner string"
 TERMS = tuple(columns(_TERMS).fieldNames())
-"""When an ACL ends, in seconds since 1970, and whom it belongs to; null: never, and nobody in particular."""
+"""When an ACL ends, in seconds since 1970, and its owner; null: never, and none."""
 NO_TERMS = (None,) * len(TERMS)
 
 ACLS = columns(f"id string not null, {_BINDING}, {_TERMS}")
@@ -74,7 +74,7 @@ FILES = columns(
     """path string not null, bytes bigint not null, modified bigint not null, stream string not null,
     position bigint not null, digest bigint not null"""
 )
-"""Files of the decision log that were read: where, how long and of when (microseconds since 1970) they were; which
+"""Files of the decision log that were read: their path, size and modification time (microseconds since 1970); which
 stream they hold up to which line, and the digest of these lines."""
 
 USES = columns(
@@ -83,11 +83,11 @@ USES = columns(
     epoch string not null, sampled double not null, decisions bigint not null, first_time timestamp not null,
     last_time timestamp not null, first_offset bigint not null, last_offset bigint not null, groups array<string>"""
 )
-"""What decisions amount to: one row for all that are alike, with how many they are, and their first and last time and
-offset. Parquet also has `day`."""
+"""Sums of decisions: one row for all that are alike, with their number, and their first and last time and offset.
+Parquet also has `day`."""
 
 RESOURCES = columns("resource_type string not null, resource_name string not null")
-"""Resources that exist (or were asked for): TOPIC, GROUP, ...; no wildcard among them."""
+"""Resources that exist (or were asked for): TOPIC, GROUP, ...; no wildcards."""
 
 MASKS = columns(
     """resource_type string not null, pattern_type string not null, pattern_name string not null,
@@ -110,8 +110,8 @@ FINDINGS = columns(f"{_FOUND}, mend array<string> not null")
 is the ACL that makes it so, `covered` and `used` are numbers of resources, `mend` the commands, in order."""
 
 FOUND = columns(f"{_FOUND}, narrower array<array<string>>")
-"""Findings without their commands. `narrower` are the fields of the ACLs that take the place of this one, which is
-removed; null where no removal is proposed."""
+"""Findings without their commands. `narrower` are the fields of the ACLs that replace this one, which is removed; null
+if no removal is proposed."""
 
 FLIPS = columns(
     """principal string not null, resource_type string not null, resource_name string not null,

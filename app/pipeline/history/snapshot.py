@@ -31,7 +31,7 @@ class Snapshot:
     offset: int
     as_of: datetime
     hash: str
-    """That of the record at the offset, hexadecimal, which covers all records before it."""
+    """The hash of the record at the offset, hexadecimal, which covers all records before it."""
 
     @property
     def in_effect(self) -> DataFrame:
@@ -59,7 +59,7 @@ def load_snapshot(spark: SparkSession, home: Home, offset: int | None = None) ->
     saved = {document["offset"]: document for document in read_documents(spark, results.room(None, "manifest"))}
     wanted = wanted_snapshot(home.root, saved, offset)
     document = saved[wanted]
-    # INVARIANT: no answer is ever given from a part of the ACLs: without a DENY it could be a wrong ALLOW.
+    # INVARIANT: no answer ever comes from only a part of the ACLs: without a DENY it could be a wrong ALLOW.
     path = results.room(wanted, "acls")
     acls = existing(spark, path)
     found = 0 if acls is None else acls.count()
@@ -90,7 +90,7 @@ def wanted_snapshot(home: str, saved: Collection[int], offset: int | None) -> in
 
 
 def save_snapshot(spark: SparkSession, home: Home, snapshot: Snapshot) -> None:
-    """One that is there already stays as it is. Raises PipelineError if home has snapshots of another history."""
+    """An existing one stays as it is. Raises PipelineError if home has snapshots of another history."""
     results = SavedResults(spark, home, SNAPSHOTS)
     path, manifest = (results.room(snapshot.offset, name) for name in ("acls", "manifest"))
     documents = read_documents(spark, results.room(None, "manifest"))
@@ -121,7 +121,7 @@ def refuse_other(home: Home, snapshot: Snapshot, cluster_id: str, epoch: str) ->
 
 @dataclass(frozen=True, slots=True)
 class SavedResults:
-    """What one job has made of snapshots, by their offsets: first the tables, then a manifest that completes them."""
+    """One job's results from snapshots, by their offsets: first the tables, then a manifest that completes them."""
 
     spark: SparkSession
     home: Home
@@ -139,7 +139,7 @@ class SavedResults:
         return saved.get(max(saved) if offset is None else offset)
 
     def begin(self, snapshot: Snapshot, looked_at: Mapping[str, Any]) -> dict[str, Any]:
-        """Invalidate what is saved at this offset. The manifest, with `looked_at`, is for `complete`."""
+        """Invalidates what is saved at this offset. Returns the manifest, with `looked_at`, for `complete`."""
         manifest = {**snapshot.manifest(self.spark, self.job), **looked_at}
         # INVARIANT: no manifest describes tables that are being replaced.
         write_document(self.spark, self.room(snapshot.offset, "manifest"), {**manifest, "complete": False})

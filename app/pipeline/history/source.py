@@ -1,6 +1,6 @@
 """The store as Spark sees it: the published views over JDBC, and nothing else.
 
-Every read is one statement in a transaction of its own, which takes no lock that a writer would wait for. Records are
+Every read is one statement in its own transaction, and takes no lock that a writer would wait for. Records are
 only appended, so a range of offsets up to a head that was read before never changes.
 """
 
@@ -18,7 +18,7 @@ from app.pipeline.spark.checkpoint import checkpointed
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import JdbcSource
 
-# Records that one connection reads, in a transaction of a few seconds.
+# How many records one connection reads, in a transaction of a few seconds.
 ROWS_PER_RANGE = 250_000
 
 _TABLE_READINGS = 3
@@ -105,7 +105,7 @@ def stretches(after: int, through: int, most_ranges: int) -> list[tuple[int, int
 
 
 def read_records(spark: SparkSession, source: JdbcSource, parts: Sequence[tuple[int, int]]) -> DataFrame:
-    """The records of these ranges, one partition and one connection each; read anew by every action."""
+    """The records of these ranges, one partition and one connection each; every action reads them again."""
     properties = source.options()
     url = properties.pop("url")
     predicates = [f'"offset" > {after:d} AND "offset" <= {through:d}' for after, through in parts]
@@ -137,7 +137,7 @@ def read_table(spark: SparkSession, source: JdbcSource) -> TableReading:
 def _read_at_once(spark: SparkSession, source: JdbcSource) -> DataFrame:
     for _ in range(_TABLE_READINGS):
         rows = checkpointed(_query(spark, source, _TABLE).repartition("key"))
-        # INVARIANT: all rows are of one reading. Spark reads again what a lost executor had, at another moment.
+        # INVARIANT: all rows are from one reading. Spark would read a lost executor's rows again, at another moment.
         read = rows.agg(sf.count("*"), sf.max("rows"), sf.count_distinct("read_at")).first()
         if read is None or read[1] is None or (read[0] == read[1] and read[2] == 1):
             return rows

@@ -1,4 +1,4 @@
-"""Rows of Python as Arrow, which is how functions of ours hand them back to Spark."""
+"""Python rows as Arrow, the form in which our functions hand them back to Spark."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Rows that are worked out once and kept by Spark's executors, where working them out again could give others."""
+"""Rows that are computed once and kept by Spark's executors, as computing them again could give other rows."""
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame

@@ -8,7 +8,7 @@ class PipelineError(UsageError):
 
 
 class NotYetError(PipelineError):
-    """What it reads was never made, which is normal in a first night."""
+    """What it reads was never made, which is normal on the first night."""
 
 
 class NoDecisionsError(NotYetError):
@@ -16,6 +16,6 @@ class NoDecisionsError(NotYetError):
 
 
 class UnreachableError(PipelineError):
-    """Nothing is wrong with what was asked for; the database doesn't answer."""
+    """The request is fine, but the database doesn't answer."""
 
     exit_code = 3

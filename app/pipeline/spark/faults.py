@@ -1,4 +1,4 @@
-"""What went wrong, in one line: the first meaningful cause in Spark's errors, without a stack of Java."""
+"""What went wrong, in one line: the first meaningful cause in Spark's errors, without Java's stack trace."""
 
 import re
 import sys
@@ -18,7 +18,7 @@ SPARK_FAILED = 3
 _CLASS = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Error|Throwable): ")
 _CAUSE = re.compile(r"^(?:Caused by: |: )?((?:[\w$]+\.)+[\w$]*(?:Exception|Error)): (.*\S)", re.MULTILINE)
 _TASK = re.compile(r"^Job aborted due to stage failure: .*\(TID \d+\) \([^)]*\): ")
-# How messages of Spark's begin that do not name the cause.
+# How those of Spark's messages begin that do not name the cause.
 _EMPTY = re.compile(r"^(An error occurred while calling|Job aborted|Exception thrown in awaitResult|Py4J)")
 _OURS = re.compile(r"^(?:[\w.]+\.)?PipelineError: (.*\S)", re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last)"
@@ -120,7 +120,7 @@ def _line_of(text: str, environ: Mapping[str, str]) -> str:
         message = f"PostgreSQL: {postgres[1]}"
         hint = _hint(_HINTS_OF_POSTGRES, message) or _hint(_HINTS_OF_ALL, text)
     elif full := _FULL.search(text):
-        # What Java says of the stream that it was closing tells nobody why.
+        # What Java says of the stream that it was closing does not name the cause.
         scratch = environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
         message, hint = f"{full[0]}: of --home, or of `{scratch}`, where Spark keeps its own files", _MAKE_ROOM
     else:

@@ -34,7 +34,7 @@ _PARENT, _STARTED = 1, 19
 
 
 class HomeLock(Protocol):
-    """`acquire` raises PipelineError if another run holds it, and tells `note` for what it waits."""
+    """`acquire` raises PipelineError if another run holds it, and tells `note` what it waits for."""
 
     generation: int
     """Goes up with every holder. Manifests name it."""
@@ -51,9 +51,9 @@ class HomeLock(Protocol):
 def home_lock(
     home: Home, job: str, note: Callable[[str], None] = lambda _: None, spark: SparkSession | None = None
 ) -> Iterator[HomeLock]:
-    """Raise PipelineError if another job is at work in this home. Waits for what a killed run left behind.
+    """Raise PipelineError if another job is at work in this home. Waits for processes that a killed run left.
 
-    Without `spark` nothing holds a home on an object store.
+    Without `spark`, a home on an object store is not locked.
     """
     lock = lock_of(home, spark)
     lock.acquire(job, note)
@@ -76,7 +76,7 @@ def lock_of(home: Home, spark: SparkSession | None = None) -> HomeLock:
 
 
 class NoLock:
-    """Of a file system that has no lock for us. `reconcile` finds what two exports at once may have done."""
+    """For a file system without a lock. `reconcile` finds what two exports at once may have done."""
 
     generation = 0
 
@@ -152,7 +152,7 @@ def _made(folder: Path) -> Path | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        # The path may be one of another file system, which is Spark's default.
+        # The path may be on another file system, if that is Spark's default.
         return None
     return folder
 

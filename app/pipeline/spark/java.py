@@ -20,7 +20,7 @@ from app.pipeline.spark.local_cache import cache_folder, put_file
 MAJORS = (17, 21, 25)
 _WANTED = "Java 17, 21 or 25"
 _EXTRA = "in a clone .venv/bin/pip install -e '.[spark-jvm]'"
-# A Java starts in a fraction of a second; on a machine that is loaded in a few.
+# Java starts in a fraction of a second; on a loaded machine, in a few seconds.
 PATIENCE_S = 20.0
 _VERSION = re.compile(r'version "([^"]+)"')
 
@@ -71,9 +71,9 @@ def _from_java_home(home: str) -> Java:
 
 
 def _version(java: Path) -> str | None:
-    """None if it is no Java that runs. Raises PipelineError if it does not end."""
+    """None if it is not a working Java. Raises PipelineError if it does not end."""
     try:
-        # A group of its own: `java` may be a script, whose child would be left.
+        # In its own group: `java` may be a script, whose child would be left behind.
         asked = subprocess.Popen(  # noqa: S603 - the user's own Java, no shell
             [java, "-version"],
             stdin=subprocess.DEVNULL,

@@ -14,7 +14,7 @@ USER_VARIABLE = "KLAMM_PIPELINE_JDBC_USER"
 PASSWORD_VARIABLE = "KLAMM_PIPELINE_JDBC_PASSWORD"  # noqa: S105 - a name, no password
 PASSWORD_FILE_VARIABLE = "KLAMM_PIPELINE_JDBC_PASSWORD_FILE"  # noqa: S105 - the same
 
-# The names of our sessions in the database: those that read, and those that note how far an export has come.
+# The names of our sessions in the database: those that read, and those that record how far an export has come.
 READER, TELLER = "klamm-pipeline", "klamm-pipeline tells"
 
 _CONNECT_S = 10
@@ -71,7 +71,7 @@ def jdbc_source(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Jd
 def check_reachable(arguments: argparse.Namespace, environ: Mapping[str, str]) -> None:
     """Raises PipelineError if no database is named, or if none of its hosts takes a connection from this machine."""
     parsed = DatabaseUrl.parse_jdbc(jdbc_source(arguments, environ).url)
-    # A socket factory connects in a way of its own.
+    # A socket factory connects in its own way.
     if "socketfactory" in parsed.options:
         return
     why = ""
@@ -127,7 +127,7 @@ def _tls(url: str, properties: Mapping[str, str]) -> dict[str, str]:
     mode = options_given.get("sslmode")
     if mode is None and not parsed.is_local:
         mode = options["sslmode"] = "verify-full"
-    # The driver itself knows ~/.postgresql/root.crt, and nothing else, where no file is named.
+    # If no file is named, the driver itself knows only ~/.postgresql/root.crt.
     named = options_given.get("sslrootcert") or ("" if _ROOT_AT_HOME.expanduser().is_file() else "system")
     if mode == "verify-full" and named == "system" and "sslfactory" not in options_given:
         options["sslfactory"] = _JAVA_TRUST

@@ -1,4 +1,4 @@
-"""PostgreSQL's JDBC driver: where a local run of Spark gets it from, and that it is the right one."""
+"""PostgreSQL's JDBC driver: where a local run of Spark gets it, and the check that it is the right one."""
 
 import atexit
 import hashlib
@@ -99,7 +99,7 @@ def _kept(environ: Mapping[str, str]) -> Path | None:
 
 
 def _folder_of_one(environ: Mapping[str, str]) -> str | None:
-    """A folder of this process to fetch into: Ivy does not lock its cache, so others could read half a file."""
+    """A folder for this process alone to fetch into: Ivy does not lock its cache, so others could read half a file."""
     try:
         folder = tempfile.mkdtemp(dir=cache_folder(environ, "jdbc"), prefix="ivy-")
     except (PipelineError, OSError):

@@ -1,4 +1,4 @@
-"""Who may write into a home on an object store: an object that one run holds by conditional puts, and renews.
+"""Who may write into a home on an object store: one run holds an object by conditional puts, and renews it.
 
 No two clocks are compared. A run that can't renew in time stops; another one takes the lease only after it has seen it
 unchanged for longer than that. `generation` goes up with every holder.
@@ -24,7 +24,7 @@ _WAY_OUT = "wait for it, or stop it"
 
 
 class ConditionalObject(Protocol):
-    """As S3Object has it."""
+    """The methods of S3Object."""
 
     url: str
 
@@ -34,7 +34,7 @@ class ConditionalObject(Protocol):
 
 
 class Lease:
-    """`on_loss` is called, in a thread of its own, when another run may have taken it."""
+    """`on_loss` is called, in a separate thread, when another run may have taken it."""
 
     def __init__(
         self, kept_in: ConditionalObject, *, expires_s: float = _EXPIRES_S, on_loss: Callable[[], None] | None = None
@@ -140,13 +140,13 @@ class Lease:
         if found.get("run") != self._held["run"]:
             return False
         if found_tag == tag:
-            # Whoever waits for its expiry has seen no change.
+            # A run that waits for its expiry has seen no change.
             raise PipelineError(f"`{self._object.url}` was not renewed; run this again")
         self._tag, self._kept_at = found_tag, began
         return True
 
     def _text(self) -> bytes:
-        # Each text is another one, so no tag comes twice.
+        # Each text is different, so no tag comes twice.
         return json.dumps({**self._held, "renewed": str(uuid4())}, sort_keys=True).encode()
 
     def _read(self) -> tuple[dict[str, Any], str | None]:
@@ -168,6 +168,6 @@ def _whose(document: dict[str, Any]) -> str:
 
 
 def _interrupt() -> None:
-    # Spark's own handler cancels what runs, and raises KeyboardInterrupt. A signal of the process may reach another
-    # thread, and then does not wake the main one from what it waits for.
+    # Spark's own handler cancels what runs, and raises KeyboardInterrupt. A signal to the process may reach another
+    # thread, and then does not wake the main one.
     signal.pthread_kill(threading.main_thread().ident or threading.get_ident(), signal.SIGINT)

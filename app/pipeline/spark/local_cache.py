@@ -1,4 +1,4 @@
-"""Klamm's cache folder on this machine: what took a download or a search, kept for the next start."""
+"""Klamm's cache folder on this machine: results of downloads and searches, kept for the next start."""
 
 import os
 import tempfile
@@ -11,7 +11,7 @@ _WRITABLE_BY_OTHERS = 0o022
 
 
 def cache_folder(environ: Mapping[str, str], *names: str) -> Path:
-    """In $XDG_CACHE_HOME/klamm (~/.cache/klamm), for this user alone, because programs are run from it.
+    """In $XDG_CACHE_HOME/klamm (~/.cache/klamm), for this user alone, as programs are run from it.
 
     Raises PipelineError if it can't be made, or if somebody else could put files into it.
     """
@@ -36,7 +36,7 @@ def cache_folder(environ: Mapping[str, str], *names: str) -> Path:
 
 
 def put_file(path: Path, content: bytes, mode: int) -> None:
-    """Write the file atomically, also beside other writers."""
+    """Writes the file atomically, even with other writers."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -1,4 +1,4 @@
-"""Files and folders that the command line names, checked before Spark is started, which takes seconds."""
+"""Files and folders that the command line names, checked before Spark starts, which takes seconds."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.session import is_of_this_machine, is_submitted
 
-# Variables that may make a plain path one of another file system.
+# Variables that may put a plain path on another file system.
 _ELSEWHERE = ("HADOOP_CONF_DIR", "SPARK_CONF_DIR")
 # What Spark takes for a URL, or for a pattern.
 _NO_PLAIN_PATH = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[*?\[{]")
@@ -19,7 +19,7 @@ _NO_PLAIN_PATH = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[*?\[{]")
 def check_files(arguments: argparse.Namespace, home: str, environ: Mapping[str, str], *, writes_home: bool) -> None:
     """Raise PipelineError for a file or a home that can't be read or written.
 
-    What Spark reads is looked at only where its file system is this machine's.
+    What Spark reads is checked only if its file system is this machine's.
     """
     for name, value in vars(arguments).items():
         if isinstance(value, Path) and name != "metrics_file":

@@ -1,4 +1,4 @@
-"""The options and variables of all jobs; what is wrong with them is refused in one line, before Spark is started."""
+"""The options and variables of all jobs; faults in them are refused in one line, before Spark starts."""
 
 import argparse
 import os
@@ -35,7 +35,7 @@ _FIRST_YEAR = 1970
 
 
 class JobParser(CommandParser):
-    """Tells a PipelineError of an argument's type with the argument's name."""
+    """Reports a PipelineError of an argument's type with the argument's name."""
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:  # noqa: ANN401 - as argparse has it
         try:

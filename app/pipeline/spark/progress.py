@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _NARROWEST = 10
-"""Columns of a terminal that one of a table needs; where there are fewer, rows are printed as they are."""
+"""Terminal columns that each column of a table needs; with fewer, rows are printed as they are."""
 _MOST_FITTED = 1_000
-"""Rows that are fitted to the terminal, which takes rich a millisecond for two; of more, each is printed as it is."""
+"""The most rows that are fitted to the terminal, which takes rich half a millisecond each; else none is."""
 _MINUTES_FROM_S = 100
 """From here on minutes read better than seconds."""
 
@@ -56,7 +56,7 @@ class Console:
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
-        """Print that it begins, and how long it took: `reading offsets 1 to 1,000,000 ... 4.2 s`."""
+        """Prints that it begins, and how long it took: `reading offsets 1 to 1,000,000 ... 4.2 s`."""
         began = self._clock()
         if self._quiet:
             yield
@@ -80,7 +80,7 @@ class Console:
         finally:
             if self._progress is not None:
                 self._progress.remove_task(self._progress.task_ids[-1])
-            # Something else was printed meanwhile: the line is printed again.
+            # Something else was printed meanwhile, so the line is printed again.
             again = "" if self._line_is_open else line
             self._line_is_open = False
             self._write(self._steps, f"{again}{how}{seconds(self._clock() - began)}")
@@ -123,7 +123,7 @@ class Console:
 
 
 def _terminal_on(stream: TextIO) -> "Terminal | None":
-    """None where there is no terminal, and without rich, which spark-submit may not have brought."""
+    """None without a terminal, or without rich, which spark-submit may not have brought."""
     if not stream.isatty():
         return None
     try:

@@ -1,4 +1,4 @@
-"""Rows of a result: a table for people, JSON lines and CSV for programs."""
+"""A result's rows: a table for people, JSON lines and CSV for programs."""
 
 import argparse
 import json
@@ -35,7 +35,7 @@ def lines_of(columns: Sequence[str], rows: Iterable[Row], output: str) -> Iterat
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Written aside and renamed, so that nobody reads half of it."""
+    """Writes aside and renames, so that nobody reads half of it."""
     half = path.with_name(f".{path.name}.new")
     try:
         half.write_text(text, encoding="utf-8", newline="\n")

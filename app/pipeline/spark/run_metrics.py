@@ -28,7 +28,7 @@ _FOUND_SOMETHING = 1
 
 
 class RunMetrics:
-    """The numbers of one job's run. Counts are named by words with `_` between them: records_read, rows_written."""
+    """The numbers of one job's run. Names of counts are words joined by `_`: records_read, rows_written."""
 
     def __init__(self, job: str, clock: Callable[[], float] = time.time) -> None:
         self.job = job
@@ -78,7 +78,7 @@ def write_metrics(path: Path, runs: Sequence[RunMetrics]) -> None:
         if values:
             lines += [f"# HELP {name} {_HELP[name]}", f"# TYPE {name} gauge", *(f"{name}{each}" for each in values)]
     try:
-        # Another user collects it, and only reads what ends with .prom: the file has another name until it is whole.
+        # Another user collects it, and reads only names that end with .prom: the file gets that name once it is whole.
         put_file(path, "".join(f"{line}\n" for line in lines).encode(), 0o644)
     except OSError as error:
         raise PipelineError(

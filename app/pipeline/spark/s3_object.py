@@ -12,7 +12,7 @@ from app.pipeline.spark.errors import PipelineError
 _ATTEMPTS = 5
 _ABSENT = "java.io.FileNotFoundException"
 _CHANGED = ("org.apache.hadoop.fs.s3a.RemoteFileChangedException", "org.apache.hadoop.fs.FileAlreadyExistsException")
-# py4j passes on what the socket to a JVM that has ended says.
+# py4j passes on the errors of the socket to a JVM that has ended.
 _UNASKED = (Py4JError, OSError)
 _FIRST = re.compile(r"^: (?:[\w.$]+: )?(.*)", re.MULTILINE)
 
@@ -33,7 +33,7 @@ class S3Object:
         return cls(spark._jvm, spark._jsc.hadoopConfiguration(), url)  # noqa: SLF001 - the only way to Hadoop's files
 
     def read(self) -> tuple[bytes, str] | None:
-        """Its content and its tag, which belong together; None if there is none. Raises PipelineError."""
+        """Its content and its tag, which belong together; None if it does not exist. Raises PipelineError."""
         for _ in range(_ATTEMPTS):
             try:
                 status = self._files.getFileStatus(self._path)
@@ -52,9 +52,9 @@ class S3Object:
         raise PipelineError(f"`{self.url}` changes all the time; see who writes there")
 
     def write(self, content: bytes, tag: str | None) -> bool:
-        """Whether it was written: only over the object with this tag, or, for None, where there is none.
+        """Whether it was written: only over the object with this tag, or, for None, if there is none.
 
-        Raises PipelineError if the store can't be asked; then it may be written nevertheless.
+        Raises PipelineError if the store can't be reached; it may have been written nevertheless.
         """
         try:
             creating = self._files.createFile(self._path).overwrite(True)  # noqa: FBT003 - Java's
@@ -84,7 +84,7 @@ class S3Object:
 
 
 def _has_changed(fault: Py4JJavaError) -> bool:
-    # Of one of S3A's two readers it is an IOException like any other.
+    # From one of S3A's two readers it is an IOException like any other.
     return _kind(fault) in _CHANGED or any(f"Status Code: {code}" in str(fault) for code in (409, 412))
 
 

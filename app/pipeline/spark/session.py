@@ -16,20 +16,20 @@ from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.java import Java, find_java
 from app.pipeline.spark.jdbc_driver import Driver, keep_driver
 
-# What every job relies on, wherever it runs; besides Spark's ANSI mode, which is on by default.
+# What every job relies on, wherever it runs, besides Spark's ANSI mode, which is on by default.
 _RUNTIME: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     # Spark turns plans into text at every run, and long ones take all memory.
     "spark.sql.maxPlanStringLength": "20000",
-    # Spark asks after and keeps the caller's line at each use of a column, for messages that a job doesn't show.
+    # At each use of a column Spark looks up and keeps the caller's line, for messages that a job doesn't show.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.dataFrameQueryContext.enabled": "false",
     # Rows that core works on at once in a worker: fast, and bounded even with the longest names.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
 
-# What is given of these comes beside PostgreSQL's driver.
+# What is given for these is added to PostgreSQL's driver.
 _LISTS = ("spark.jars", "spark.jars.packages", "spark.jars.excludes")
 _KEPT_LINES = 200
 _CLASS = re.compile(r'^(Exception in thread "[^"]*" )?((?:[\w$]+\.)+[\w$]*(?:Exception|Error): )?')
@@ -43,7 +43,7 @@ _READ_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """Without master Spark's own configuration decides, which means local[*].
+    """Without a master, Spark's own configuration decides, by default local[*].
 
     `settings` override all others. `quiet` hides Spark's log, and reports its stages to `on_stage`.
     """
@@ -86,14 +86,14 @@ def spark_session(options: SessionOptions) -> SparkSession:
 
 
 def is_of_this_machine(master: str | None) -> bool:
-    """Whether executors are this machine's, which have its Python and its files; Spark's default is such a master."""
+    """Whether executors run on this machine, with its Python and its files, as they do with Spark's default master."""
     return master is None or (master.startswith("local") and not master.startswith("local-cluster"))
 
 
 def _python_of_workers(options: SessionOptions, environ: Mapping[str, str]) -> str:
-    # Spark itself would take whatever `python3` is on PATH, and the setting only under spark-submit.
+    # Spark itself would take any `python3` on PATH, and the setting only under spark-submit.
     named = options.settings.get("spark.pyspark.python") or environ.get("PYSPARK_PYTHON")
-    # Other machines need not have this one's path, and Spark refuses a Python of another minor version.
+    # Other machines may not have this path, and Spark refuses a Python of another minor version.
     of_others = f"python{sys.version_info.major}.{sys.version_info.minor}"
     return named or (sys.executable if is_of_this_machine(options.master) else of_others)
 
@@ -129,7 +129,7 @@ def _started(builder: SparkSession.Builder, options: SessionOptions) -> SparkSes
 
 @contextmanager
 def _instead_of(descriptor: int, ours: Sequence[int]) -> Iterator[None]:
-    """Processes that are started in here write to this descriptor what they would write to `ours`."""
+    """Processes started inside write to this descriptor what they would write to `ours`."""
     # INVARIANT: a job's standard output holds its results alone. Java warns there, too.
     sys.stdout.flush()
     sys.stderr.flush()
@@ -154,7 +154,7 @@ class _JvmOutput:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Processes that are started in here write to a pipe."""
+        """Processes started inside write to a pipe."""
         reading, writing = os.pipe()
         self._reader = threading.Thread(target=self._read, args=(reading,), name="klamm-jvm", daemon=True)
         self._reader.start()

@@ -1,6 +1,6 @@
 """What executors need of Klamm: the driver sends them the code that it runs itself, so that none has to be installed.
 
-Executors bring PySpark, pyarrow and pandas. All else that runs there is of core and pipeline.
+Executors bring PySpark, pyarrow and pandas. All other code that runs there is from core and pipeline.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.session import is_of_this_machine
 
 ROOMS = ("core", "formats", "pipeline")
-"""All that a job imports of Klamm, on a driver as well."""
+"""All that a job imports from Klamm, even on the driver."""
 
 _LEFT_OUT = ("__pycache__", "jars")
 _TAG = "klamm-first-tasks"
@@ -36,13 +36,13 @@ def package() -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, source in _sources():
-            # Without a date of its own every file is of 1980.
+            # Without a date every file is from 1980.
             archive.writestr(zipfile.ZipInfo(name), source.read_bytes(), zipfile.ZIP_DEFLATED)
     return content.getvalue()
 
 
 class WritePackage(argparse.Action):
-    """`--package FILE`, which writes the package and is all that the command does."""
+    """`--package FILE`, which writes the package and does nothing else."""
 
     def __call__(
         self,
@@ -67,15 +67,15 @@ def ships(spark: SparkSession) -> bool:
 
 
 def ship(spark: SparkSession) -> None:
-    """Send the package to all executors that there will be.
+    """Sends the package to all present and future executors.
 
-    Raises PipelineError if no executor takes work, or if one runs other code than this.
+    Raises PipelineError if no executor takes work, or if one runs different code.
     """
     content = package()
     # Spark's own folder: an executor may ask for the file at any time of the session, and Spark removes it at the end.
     folder = Path(SparkFiles.getRootDirectory()) / "klamm"
     folder.mkdir(exist_ok=True)
-    # Spark keeps one file a name, and the first that came with it.
+    # Spark keeps one file for each name, the first that came with it.
     path = folder / f"klamm-{__version__}-{hashlib.sha256(content).hexdigest()[:12]}.zip"
     path.write_bytes(content)
     spark.addArtifacts(str(path), pyfile=True)

@@ -32,7 +32,7 @@ class Home:
 
 
 class _Listings:
-    """The documents that were found under each path with wildcards, by the end of their own path."""
+    """The documents found under each path with wildcards, by the end of their own path."""
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, dict[str, Any]]] | None = None
@@ -65,12 +65,12 @@ _listings = _Listings()
 
 
 def listed_once() -> AbstractContextManager[None]:
-    """Within it, documents of a path are looked for once: what this process writes and removes later is known."""
+    """Inside, documents of a path are listed once; what this process writes and removes later is tracked."""
     return _listings.kept()
 
 
 def _end_of(path: str, pattern: str) -> str:
-    """What tells one path of a pattern from another: its last parts, however its beginning is spelled."""
+    """The last parts of a path, which tell a pattern's paths apart however they begin."""
     parts = pattern.count("/", pattern.find("*")) + 1
     return "/".join(path.rstrip("/").split("/")[-parts:])
 
@@ -83,7 +83,7 @@ def write_document(spark: SparkSession, path: str, document: Mapping[str, Any]) 
 
 
 def read_documents(spark: SparkSession, path: str) -> list[dict[str, Any]]:
-    """Those in all folders of this path (with wildcards). Raises PipelineError for what is no JSON object."""
+    """The documents in all folders of this path (with wildcards). Raises PipelineError for what is no JSON object."""
     found = _listings.get(path)
     if found is None:
         found = _documents(spark, path)
@@ -118,7 +118,7 @@ def existing(spark: SparkSession, path: str, kind: str = "parquet") -> DataFrame
 
 
 def remove(spark: SparkSession, path: str) -> None:
-    """What is in this folder. In an object store an empty object may be left: Spark only overwrites."""
+    """Removes this folder's content. In an object store an empty object may be left, as Spark only overwrites."""
     _listings.change(path, None)
     folder = Path(path.removeprefix("file://"))
     if folder.is_dir():
