@@ -21,7 +21,7 @@ class Command:
     module: str
     own_parser: bool = False
     failed: int = 1
-    """The exit code if it fails and says no other."""
+    """The exit code if it fails without giving another."""
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
@@ -96,7 +96,7 @@ MEANT: Final[Mapping[str, str]] = {
     "revert": "undo",
     "rollback": "undo",
 }
-"""What is meant by a word: a command's own name, or one that other tools have for it."""
+"""The command that a word means: its own name, or the name that other tools have for it."""
 
 SETTINGS_HELP: Final = (
     "Every property can be set as a variable (super.users: KLAMM_SUPER_USERS) or in klamm.toml in the working folder. "

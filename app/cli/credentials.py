@@ -86,7 +86,7 @@ def certificate_of(settings: Settings) -> CertificateWatch | None:
 
 
 def refuse_exposed_address(settings: Settings) -> None:
-    """Raises UsageError if strangers could reach a service that asks nobody who they are."""
+    """Raises UsageError if strangers could reach a service that identifies no callers."""
     is_local = settings.uds is not None or resolves_to_loopback(settings.host)
     if settings.callers and not is_local and settings.tls_certificate is None:
         why = (

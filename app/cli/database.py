@@ -17,12 +17,12 @@ from app.store.migrate import migrate
 _log = logging.getLogger(__name__)
 
 EachSecond = Callable[[], None] | None
-"""Keeps an embedded PostgreSQL alive; to be called once a second."""
+"""Keeps an embedded PostgreSQL alive; call it once a second."""
 
 
 @contextmanager
 def settings_of(arguments: argparse.Namespace) -> Iterator[Settings]:
-    """The settings, with the command's flags; logging is as they say.
+    """The settings, with the command's flags; they also configure logging.
 
     A UsageError that begins with a property's name, also from inside, names it as it was given: flag, variable or key.
     """
@@ -37,7 +37,7 @@ def settings_of(arguments: argparse.Namespace) -> Iterator[Settings]:
 
 @contextmanager
 def named_database(settings: Settings) -> Iterator[None]:
-    """Errors of the operator's own database say which database it is, and which user asked."""
+    """Makes errors of the operator's own database say which database it is, and which user asked."""
     try:
         yield
     except (StoreUnavailableException, InconsistentClusterIdException) as error:

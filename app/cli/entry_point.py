@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     was ended by SIGTERM or Ctrl-C; 141: the reader of its output has gone. Further codes are the command's own.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    # Only `serve` has done its work when a signal ends it. A Job that migrates must not be taken for done.
+    # Only `serve` is done when a signal ends it. A Job that migrates must not be taken to be done.
     interrupted = 0 if words[:1] == ["serve"] else _INTERRUPTED
     _prepare_streams()
     if words[:1] == ["help"]:
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def load(command: Command, words: list[str]) -> Callable[[], int]:
-    """What is slow to import comes last: help and refusals need none of it."""
+    """Slow imports come last, as help and refusals need none of them."""
     module = import_module(command.module)
     if command.own_parser:
         return lambda: module.main(words, sys.stdout)
@@ -88,7 +88,7 @@ def _run(command: Command, words: list[str], interrupted: int) -> int:
     except Exception:
         if command.failed == CommandError.exit_code:
             raise
-        # INVARIANT: a fault never ends with the code of a finding, as Python would end it.
+        # INVARIANT: a fault never exits with the code of a finding, as it would if left to Python.
         traceback.print_exc()
         return command.failed
     return status
@@ -127,7 +127,7 @@ def _exit_at_once(code: int) -> Iterator[None]:
 
     While a module is being imported, an exception could come out of it as another one, with a traceback.
     """
-    # Whoever started the process with Ctrl-C ignored meant it so.
+    # A process started with Ctrl-C ignored keeps ignoring it.
     caught = [
         each
         for each in (signal.SIGTERM, signal.SIGINT)

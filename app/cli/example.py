@@ -67,7 +67,7 @@ async def show_example(
             decisions = [await _decision(client, base_url, shows, request) for shows, request in example.questions]
         except httpx.HTTPError as error:
             raise UsageError(f"the service does not answer: {error!r}") from None
-    # In one piece: the service's own lines may go to the same screen.
+    # In one write: the service's own lines may go to the same screen.
     write("\n".join([loaded, *decisions]))
 
 

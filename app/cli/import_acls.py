@@ -152,7 +152,7 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
         raise ImportInterruptedError(f"interrupted; {least}{how_far}; {_AGAIN}") from None
     except ServiceError as error:
         if error.outcome_unknown:
-            # Creating an ACL twice does no harm, so there is nothing to look at first.
+            # Creating an ACL twice does no harm, so nothing needs to be checked first.
             why = f"`{arguments.access_url}` did not answer in time (--timeout); at least {how_far}; {_AGAIN}"
             raise ServiceError(why, status=error.status) from None
         raise ServiceError(f"{error}; {how_far}; {_MENDED}", code=error.code, status=error.status) from None
@@ -170,7 +170,7 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
 def run_import(arguments: argparse.Namespace, settings: Settings) -> str:
     began_at = time.monotonic()
     if arguments.rate:
-        # Replicas on the same machine go on deciding, and have to apply each record.
+        # Replicas on the same machine must go on deciding, and apply each record.
         os.nice(_STEP_BACK)
     try:
         with (

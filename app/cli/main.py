@@ -1,4 +1,4 @@
-"""The composition root: settings in, a replica out that can be served."""
+"""The composition root: makes a replica that can be served from settings."""
 
 import asyncio
 import socket
@@ -175,7 +175,7 @@ class Replica:
         self._collector = Collector(self.authorizer.metrics)
 
     def serve(self, listener: socket.socket, options: ServerOptions) -> None:
-        """As `cli.server.serve`; what connects the server with the replica need not be in the options."""
+        """As `cli.server.serve`; the options need not hold what connects the server with the replica."""
         certificate = self.certificate
         connected = replace(
             options,
@@ -187,9 +187,9 @@ class Replica:
         serve(self, listener, connected)
 
     def _draining(self, others_serve: bool) -> None:  # noqa: FBT001 - the one argument
-        """Readers of the feed leave; requests are answered as before, and readiness fails from now on.
+        """Makes readers of the feed leave; requests are answered as before, but readiness fails from now on.
 
-        If the other workers go on to serve, the service stays ready, also when this process is asked.
+        If the other workers go on serving, the service stays ready, also when this process is asked.
         """
         self.authorizer.watchers.drain()
         if not others_serve:

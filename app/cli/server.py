@@ -1,4 +1,4 @@
-"""The server of one process, which ends without losing a request."""
+"""The server of one process, which stops without losing a request."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ from app.rest.http.connections import Connections
 from app.rest.http.protocol import Answer, KlammProtocol, nothing_at_once
 
 _IN_FLIGHT_TIMEOUT_S = 10
-# Longer than the idle time of common clients: a server that closes first breaks a request on its way.
+# Longer than the idle time of common clients: a server that closes first breaks a request under way.
 _KEEP_ALIVE_S = 75
 _TICKS_PER_SECOND = 10
 _HOOKS_TIMEOUT_S = 1
@@ -29,15 +29,15 @@ _log = logging.getLogger(__name__)
 
 
 class Supervision(Protocol):
-    """Says when a server is to end, which SIGTERM says to a server without it."""
+    """Says when a server must end, as SIGTERM does for a server without it."""
 
     alone: bool
-    """Whether this server ends while others go on to serve from the same socket."""
+    """Whether this server ends while others go on serving from the same socket."""
 
     def on_orders(self, drain: Callable[[], None], end: Callable[[], None]) -> None: ...
 
     def on_sigterm(self) -> None:
-        """SIGTERM has come before either was called; called on the event loop."""
+        """SIGTERM has come before either was called. Called on the event loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +50,10 @@ class ServerOptions:
     once_started: Callable[[], Awaitable[None]] | None = None
     """Run as a task on the event loop."""
     admission: AbstractAsyncContextManager[None] | None = None
-    """Of a listener that is shared with other processes: connections are accepted between its entry and its exit."""
+    """For a listener shared with other processes: connections are accepted between its entry and its exit."""
     drain_s: float = 0.0
     draining: Callable[[bool], None] | None = None
-    """Called when the server begins to drain, with whether others go on to serve from the same socket."""
+    """Called when the server begins to drain, with whether others go on serving from the same socket."""
     supervision: Supervision | None = None
     """Handles SIGTERM."""
 
@@ -85,16 +85,16 @@ def serve(app: ASGIApp, listener: socket.socket, options: ServerOptions) -> None
 
 
 def _handle_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log exceptions that no task has handled, except that a host has no address.
+    """Logs exceptions that no task has handled, except that a host has no address.
 
-    uvloop goes on to resolve a name when its caller has given up; callers that still wait handle the error themselves.
+    uvloop goes on resolving a name after its caller has given up; callers that still wait handle the error themselves.
     """
     if not isinstance(context.get("exception"), socket.gaierror):
         loop.default_exception_handler(context)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, whose `run` returns after a signal, instead of ending the process by it."""
+    """uvicorn's server, whose `run` returns after a signal instead of ending the process with it."""
 
     def __init__(self, config: uvicorn.Config, options: ServerOptions) -> None:
         super().__init__(config)
@@ -155,7 +155,7 @@ class _Server(uvicorn.Server):
             self._options.supervision.on_sigterm()
 
     def drain(self) -> None:
-        """Ask clients to leave, and serve on until the drain time is over."""
+        """Asks clients to leave, and serves on until the drain time is over."""
         if self._draining or self._loop is None:
             return
         self._begin_drain()
@@ -166,7 +166,7 @@ class _Server(uvicorn.Server):
         self._loop.call_later(self._options.drain_s, self.end)
 
     def end(self) -> None:
-        """Requests in flight may end."""
+        """Stops the server; requests in flight may end."""
         self.should_exit = True
 
     def _begin_drain(self) -> None:
@@ -184,6 +184,6 @@ class _Server(uvicorn.Server):
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            # Nothing may be accepted any more when uvicorn closes what is open.
+            # Nothing may be accepted any more once uvicorn closes what is open.
             await asyncio.wait(self._tasks, timeout=_HOOKS_TIMEOUT_S)
         await super().shutdown(sockets)

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         with state_folder_held(settings), _listener_and_database(settings) as (listener, database_url, each_second):
             complete = settings.model_copy(update={"database_url": database_url})
             _serve(complete, listener, each_second, partial(_started, settings, listener, example, out))
-            # What is left is bounded in time; a second signal must not leave it half done.
+            # The rest is bounded in time; a second signal must not leave it half done.
             for each in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(each, signal.SIG_IGN)
     return 0
@@ -54,7 +54,7 @@ def _check(settings: Settings) -> None:
         check_tracing()
     callers_of(settings, Metrics())
     warn_of_unusable_callers(settings)
-    # Kafka takes a super user that no client can be, which leaves the operator without rights.
+    # Kafka accepts a super user that no client can be, which leaves the operator without rights.
     for name in sorted(settings.super_users):
         for doubt in doubts_of_principal(name):
             _log.warning("super_user_in_doubt", extra={"why": f"{doubt}; super.users has `;` between principals"})
@@ -87,7 +87,7 @@ def _serve(
 
 @contextmanager
 def _listener_and_database(settings: Settings) -> Iterator[tuple[socket.socket, DatabaseUrl | None, EachSecond]]:
-    # The address first: if it is taken, no PostgreSQL is made or started. At the end the socket goes first as well, so
+    # The address first: if it is taken, no PostgreSQL is made or started. At the end the socket closes first as well, so
     # that nobody connects to a service whose database is being stopped.
     with ExitStack() as early:
         listener = early.enter_context(listening(settings.host, settings.port, settings.uds))

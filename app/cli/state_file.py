@@ -1,4 +1,4 @@
-"""What settings say about the state file: options for the runtime, and the folder that one service alone may have."""
+"""What settings say about the state file: options for the runtime, and the folder that only one service may hold."""
 
 import errno
 import logging
@@ -33,8 +33,8 @@ def state_of(settings: Settings) -> StateOptions | None:
 
 @contextmanager
 def state_folder_held(settings: Settings) -> Iterator[None]:
-    """The folder is this service's until the end. Raises UsageError if it is another's, or can't be a folder."""
-    state_of(settings)  # the key is looked at here, once, and not in each worker first
+    """Holds the folder for this service. Raises UsageError if another service holds it, or it can't be a folder."""
+    state_of(settings)  # the key is checked here, once, and not first in each worker
     if settings.state_path is not None:
         folder = StateFolder(settings.state_path)
         try:

@@ -116,7 +116,7 @@ async def _proved_store(url: "DatabaseUrl") -> "FeedProof":
             if poll.hash_at is None or poll.head.epoch != head.epoch:
                 raise FeedDamagedError(f"record {max(log.offset, start)} is missing, or was trimmed meanwhile")
             if start and not log.offset:
-                # What led to the first record that is kept is gone: its own hash is where the proof begins.
+                # What came before the first record that is kept is gone, so the proof begins at its hash.
                 log.begin(start, poll.hash_at, image_known=False)
             for transaction in transactions_of(poll.records):
                 if log.offset < head.last_offset:

@@ -13,7 +13,7 @@ from app.process.siblings import Siblings
 
 
 def main() -> None:
-    """Serves as ordered through the socket whose descriptor is the second argument."""
+    """Serves as told through the socket whose descriptor is the second argument."""
     end = socket.socket(fileno=int(sys.argv[2]))
     try:
         order = receive_order(end)
