@@ -78,7 +78,7 @@ class AuditSource(msgspec.Struct, gc=False):
     request_id: str | None = None
     trace_id: str | None = None
     caller: str | None = None
-    """The name of the client, which is not the principal that it asks about."""
+    """The name of the client, not of the principal that it asks about."""
     groups: Sequence[str] = ()
     """For the JSON layout; Kafka's has the group in the ACL that decided."""
 
@@ -96,7 +96,7 @@ _Request = tuple[AuditSource, Sequence[AuditEntry]]
 class AuditLog(LineLog[_Request]):
     """Writes decided actions in one of two layouts; what can't be written is lost and counted."""
 
-    # A standard output that is gone does not come back.
+    # A closed standard output does not come back.
     retries = False
 
     def __init__(
@@ -112,7 +112,7 @@ class AuditLog(LineLog[_Request]):
         self._sink = write
         self._metrics = metrics
         self._layout = _json_lines if form == "JSON" else _kafka_lines
-        # A line whose names are all empty.
+        # The length of a line whose names are all empty.
         self._line_bytes = len("".join(self._layout(0.0, _WIDEST_SOURCE, [_WIDEST_ENTRY], slice(1))).encode())
 
     def log(self, source: AuditSource, entries: Sequence[AuditEntry]) -> None:
@@ -133,7 +133,7 @@ class AuditLog(LineLog[_Request]):
                 binding = entry.acl.binding
                 size += _ACL_BYTES + written_bytes(binding.resource_name) + written_bytes(binding.host)
                 size += again if binding.principal == source.principal else written_bytes(binding.principal)
-        # The first line names the principal twice where an ACL of its own decided.
+        # The first line names the principal twice if its own ACL decided.
         return size + principal - again
 
     def _lines_of(self, time_s: float, request: _Request, part: slice) -> Iterable[str]:
@@ -219,7 +219,7 @@ def request_name(api_key: int | None) -> str:
 
 
 def _short(principal: str) -> str:
-    """How all of a request's lines but the first show a long principal."""
+    """How a long principal is shown in all lines of a request but the first."""
     encoded = principal.encode("utf-8", "surrogatepass")
     mark = f"{len(encoded)} bytes, SHA-256 {hashlib.sha256(encoded).hexdigest()[:16]}, in full in the first line"
     return f"{principal[:_SHOWN_OF_LONG]}... [{mark}]"
@@ -248,7 +248,7 @@ def _widest(words: Sequence[str]) -> int:
     return max(range(len(words)), key=lambda at: len(words[at]))
 
 
-# These two give the size of a line beside its names.
+# These two give the size of a line without its names.
 _WIDEST_SOURCE = AuditSource("", "", _widest(API_KEY_NAMES), "", "", "")
 _WIDEST_ENTRY = AuditEntry(
     DEBUG, _widest(_OPERATIONS), _widest(_RESOURCE_TYPES), "", -(2**31), Verdict.DEFAULT_ALLOW, None

@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 _OPEN, _CLOSED, _END = "_decisions-", "decisions-", ".jsonl"
 _FILE_MODE, _FOLDER_MODE = 0o640, 0o750
 _ATTEMPTS = 100
-# The smallest file takes this on most disks, so a great many small ones count for what they take.
+# The smallest file takes this on most disks, so many small files count for the room they take.
 _LEAST_BYTES = 4_096
 _LOOKS_PER_KEPT = 64
 
@@ -53,9 +53,9 @@ class _OpenFile:
         self.size += len(lines)
 
     def finish(self) -> None:
-        """Closes it under its closed name. After an OSError it is a left-over."""
+        """Closes the file and gives it its closed name. After an OSError it is a left-over."""
         try:
-            # INVARIANT: the lock is held until nobody can mistake the file for a left-over any more.
+            # INVARIANT: the lock is held until nobody can take the file for a left-over any more.
             _finish(self.path, self._descriptor)
         finally:
             self.abandon()
@@ -66,7 +66,7 @@ class _OpenFile:
 
 
 class DecisionFiles:
-    """The folder as one process writes to it, from one thread. `clock` must be monotonic."""
+    """The folder to which one process writes, from one thread. `clock` must be monotonic."""
 
     def __init__(self, bounds: FileBounds, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
         self._bounds = bounds
@@ -75,9 +75,9 @@ class DecisionFiles:
         self._file: _OpenFile | None = None
         self._number = 0
         self._left_over = True
-        """Whether there may be files that nobody writes to and nobody has closed."""
+        """Whether there may be open files that nobody writes to."""
         self._closed_bytes = bounds.retention_bytes
-        """Bytes closed since the last look at all closed files; at first enough to look."""
+        """Bytes closed since the closed files were last counted; at first enough to count them."""
         self._deleted = 0
         self._may_tell = OncePerMinute(clock)
 
@@ -108,7 +108,7 @@ class DecisionFiles:
         return file.opened_at + self._bounds.rotate_s - self._clock()
 
     def tidy(self) -> None:
-        """Closes the open file if it is due, closes left-overs, and deletes what is too much. Raises OSError."""
+        """Closes the open file if it is due, closes left-overs, and deletes any excess. Raises OSError."""
         file = self._file
         if file is not None and (file.size >= self._bounds.rotate_bytes or self._ends_in_s(file) <= 0):
             self.finish()
@@ -138,23 +138,23 @@ class DecisionFiles:
                 descriptor = os.open(path, flags, _FILE_MODE)
             except FileExistsError:
                 continue
-            # In between, a process that is starting may have taken it for a left-over.
+            # In between, a starting process may have taken it for a left-over.
             if _is_locked(descriptor) and _is_at(path, descriptor):
                 return _OpenFile(path, descriptor, self._clock())
             os.close(descriptor)
         raise OSError(errno.EBUSY, "no name is free", str(self._bounds.folder))
 
     def _adopt(self) -> None:
-        """Closes what dead processes left open: nobody holds its lock."""
+        """Closes files that dead processes left open, whose locks nobody holds."""
         own = None if self._file is None else self._file.path.name
         for name in _names(self._bounds.folder, _OPEN, (_END,)):
-            # Where locks go by process (NFS), a second lock on the own file would end the first.
+            # Where a lock belongs to the process (NFS), a second lock on its own file would end the first.
             if name != own:
                 _adopt(self._bounds.folder / name)
         self._left_over = False
 
     def _delete_oldest(self) -> None:
-        """Keeps the newest closed files, and the very newest in any case. Names sort by their start."""
+        """Keeps the newest closed files, and the very newest always. Names sort by their start."""
         folder, kept, failed, deleted = self._bounds.folder, 0, 0, self._deleted
         self._closed_bytes = 0
         names = _names(folder, _CLOSED, (_END, f"{_END}.gz"))
@@ -179,7 +179,7 @@ class DecisionFiles:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Makes the folder if only it is missing. Raises UsageError if files in it can't be made, locked and renamed."""
+    """Makes the folder, but no parent of it. Raises UsageError if files in it can't be made, locked and renamed."""
     probe = folder / f"_klamm-probe-{os.getpid()}-{time.time_ns()}"
     try:
         folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
@@ -214,7 +214,7 @@ def _adopt(path: Path) -> None:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except (FileNotFoundError, PermissionError):
-        # It is gone meanwhile, or another user's, whose own services will close it.
+        # It has gone meanwhile, or is another user's, whose own services will close it.
         return
     try:
         if _is_locked(descriptor) and _is_at(path, descriptor):
@@ -238,7 +238,7 @@ def _finish(path: Path, descriptor: int) -> None:
 
 
 def _rename(source: Path, target: Path) -> None:
-    # INVARIANT: whoever holds the lock of `_X` is alone in making `X`: no other file can be opened as `_X` meanwhile.
+    # INVARIANT: only the holder of `_X`'s lock makes `X`, and no other file can be opened as `_X` meanwhile.
     if target.exists():
         raise FileExistsError(errno.EEXIST, "the name is taken", str(target))
     source.rename(target)

@@ -1,6 +1,6 @@
 """The decision log: what authorize has decided, as JSON lines that the pipeline ingests.
 
-A line is one action. Where the texts that a request's actions share are long, a line has a list of actions instead.
+A line is one action. If the texts that a request's actions share are long, a line has a list of actions instead.
 """
 
 import logging
@@ -23,7 +23,7 @@ from app.metrics.declared import Metrics
 _LOG = logging.getLogger(__name__)
 _REQUEST_BYTES, _ACTION_BYTES = 384, 224
 LONGEST_LINE = 1024 * 1024
-"""A list of actions ends before its line gets longer: the pipeline reads no longer one."""
+"""A list of actions ends before its line gets longer than this: the pipeline reads no longer lines."""
 
 
 class Asked(Protocol):
@@ -120,11 +120,11 @@ class DecisionLog(LineLog[Decided]):
         self._metrics.decision_log_lines += lines
 
     def _count_dropped(self, lines: int) -> None:
-        # The disk is to blame for a buffer that it doesn't empty.
+        # If the disk is failing, a full buffer is the disk's fault.
         self._metrics.decision_log_dropped["disk" if self._failing else "buffer"] += lines
 
     def _count_lost(self, lines: int) -> None:
-        # INVARIANT: the thread counts here only at its end, when the event loop hands it no more.
+        # INVARIANT: the thread counts here only at its end, when the event loop hands it nothing more.
         self._metrics.decision_log_dropped["disk"] += lines
         _LOG.error("decision_log_lines_lost", extra={"lines": lines, "why": "could not be written before the end"})
 
@@ -189,7 +189,7 @@ def _text(value: str | UnsetType | None) -> str:
 
 
 def _size(decided: Decided) -> int:
-    """The bytes that its lines take at most, or about what it takes in memory if that is more."""
+    """The most bytes that its lines can take, or about what it takes in memory if that is more."""
     _, asker, actions, _, _ = decided
     head = _REQUEST_BYTES
     kept = 0

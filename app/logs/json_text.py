@@ -28,7 +28,7 @@ def json_content(text: str) -> str:
 
 
 def written_bytes(text: str) -> int:
-    """Bytes that the text takes in a log: exact where nothing is escaped, else at most so many."""
+    """Bytes that the text takes in a log: exact if nothing is escaped, else an upper bound."""
     # The event loop calls this, so it costs next to nothing.
     if text.isprintable() and '"' not in text and "\\" not in text:
         return len(text) if text.isascii() else len(text.encode())
@@ -36,13 +36,13 @@ def written_bytes(text: str) -> int:
 
 
 def groups_content(groups: Sequence[str]) -> str:
-    """`,"groups":["eng-data","pii"]`; nothing where there are none."""
+    """`,"groups":["eng-data","pii"]`; empty if there are none."""
     names = ",".join(f'"{json_content(each)}"' for each in groups)
     return f',"groups":[{names}]' if groups else ""
 
 
 def groups_bytes(groups: Sequence[str]) -> int:
-    """Bytes that these take in a log, at most."""
+    """The most bytes that these take in a log."""
     return _AROUND_GROUPS + sum(map(written_bytes, groups)) + _BETWEEN_GROUPS * len(groups) if groups else 0
 
 

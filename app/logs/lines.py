@@ -1,4 +1,4 @@
-"""Logs whose lines a thread of their own makes and writes: the event loop pays for one append and waits for no disk."""
+"""Logs whose lines a separate thread makes and writes: the event loop pays for one append and waits for no disk."""
 
 import random
 import time
@@ -13,14 +13,14 @@ from typing import ClassVar, Generic, TypeVar
 from app.core.backoff import Backoff
 
 REPEATED_BYTES = 1024
-"""What a request's lines have in common stands in each of them only if it takes no more than this."""
+"""What a request's lines have in common is repeated in each only if it takes no more bytes than this."""
 
 MAX_LINES = 100
 
 _MAX_BYTES = 64 * 1024
-"""No further request is added to what is written at once when it is so much."""
+"""Once this much is to be written at once, no further request is added to it."""
 
-# The event loop would wait 5 ms each time for an interpreter that a thread doesn't let go of.
+# If the thread kept the interpreter, the event loop would wait 5 ms for it each time.
 _BREATH_S = 0.0002
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.5, 30.0
 _TOLD_EVERY_S = 60.0
@@ -58,7 +58,7 @@ class LineLog(ABC, Generic[Request]):
         """Time, request, its number of lines, and the bytes that they take at most; None wakes the thread."""
         self._pending: deque[tuple[float, Request, int, int]] = deque()
         self._lines_through = 0
-        """Lines of the first pending request that are written already."""
+        """How many lines of the first pending request are already written."""
         self._closing = Event()
         self._backoff = Backoff(_FIRST_RETRY_S, _LAST_RETRY_S, random.uniform)
         self._failing = self._failure_told = False
@@ -72,7 +72,7 @@ class LineLog(ABC, Generic[Request]):
         self._thread.start()
 
     def close(self, timeout_s: float = 5.0) -> bool:
-        """Write what waits and stop. Returns whether that was done in time. It blocks: not for the event loop."""
+        """Writes what waits, and stops. Returns whether that was done in time. It blocks: not for the event loop."""
         self._closing.set()
         self._queue.put(None)
         if self._thread.is_alive():
@@ -93,7 +93,7 @@ class LineLog(ABC, Generic[Request]):
     def _write(self, text: str) -> None: ...
 
     def _tidy(self) -> None:
-        """Called when lines are written, and whenever `_tidy_s` is over."""
+        """Called when lines are written, and whenever `_tidy_s` has passed."""
 
     def _tidy_s(self) -> float | None:
         """Seconds until there is something to tidy; None means not before the next line."""
@@ -113,7 +113,7 @@ class LineLog(ABC, Generic[Request]):
 
     @abstractmethod
     def _on_failure(self, fault: Exception, *, is_news: bool) -> None:
-        """An attempt to write or tidy has failed; `is_news` is true once an outage, and once a minute."""
+        """An attempt to write or tidy has failed; `is_news` is true once for each outage, and once a minute."""
 
     @abstractmethod
     def _on_recovery(self) -> None: ...
@@ -153,7 +153,7 @@ class LineLog(ABC, Generic[Request]):
                 self._pending.append(item)
 
     def _flush(self, *, last: bool = False) -> None:
-        # Lines that are lost are no try at writing: only others can show that it works again.
+        # Losing lines is no attempt to write: only other lines can show that it works again.
         shows_recovery = self.retries or bool(self._pending)
         try:
             while self._pending:

@@ -1,4 +1,4 @@
-"""Keeps secrets out of the service's log: those that are known, and whatever has the shape of one.
+"""Keeps secrets out of the service's log: known ones, and whatever has the shape of one.
 
 Every step is linear in the text's length, so that a text of megabytes can't hold up the event loop.
 """
@@ -47,7 +47,7 @@ class _Concealed:
             json.dumps(secret, ensure_ascii=False)[1:-1],
         }
         kept = spellings.union(self.spellings)
-        # INVARIANT: replaced as a whole, for another thread may be reading.
+        # INVARIANT: replaced as a whole, as another thread may be reading.
         self.spellings = tuple(sorted(kept, key=lambda each: (-len(each), each)))
 
 
@@ -55,7 +55,7 @@ _concealed = _Concealed()
 
 
 def conceal(secret: str) -> None:
-    """From now on no line shows this text, nor its URL-quoted or escaped forms.
+    """Keeps this text, and its URL-quoted and escaped forms, out of all lines from now on.
 
     Raises ValueError for less than 4 characters, which would mask half of every line.
     """
@@ -65,7 +65,7 @@ def conceal(secret: str) -> None:
 
 
 def conceal_url(url: DatabaseUrl) -> None:
-    """From now on no line shows this URL, nor any password in it; those of less than 4 characters only within it."""
+    """Keeps this URL and its passwords out of all lines; passwords of less than 4 characters only within it."""
     conceal(url.dsn)
     for password in (url.password, *(value for name, value in url.options.items() if _NAMES.search(name))):
         if len(password) >= _SHORTEST_SECRET:

@@ -29,14 +29,14 @@ LIBRARY_MESSAGE = "library_message"
 
 _LOG = logging.getLogger(__name__)
 WRITING = threading.Lock()
-"""Held by whoever writes lines to standard output, which may be the same pipe as standard error."""
+"""Held while lines are written to standard output, which may be the same pipe as standard error."""
 _LOCK_TIMEOUT_S = 5.0
 _PATIENCE_S = 0.01
 """How long the event loop waits for a log's reader."""
 _LEAST_ROOM = 4_096
-"""Bytes that a pipe has room for once poll says that it can be written to."""
+"""How many bytes a pipe has room for once poll says that it can be written to."""
 _SHOWN = 1_000
-"""Characters that are shown of a line that is longer than a pipe has room for."""
+"""How many characters are shown of a line that a pipe has no room for."""
 _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR}
 # Their lines about starting and stopping repeat ours.
 _TALKATIVE = ("uvicorn", "httpx", "httpcore", "alembic", "urllib3")
@@ -50,7 +50,7 @@ class RequestMark(msgspec.Struct, gc=False, eq=False):
 
     request_id: str
     traceparent: str | None = None
-    """W3C trace context, version 00; None if the request is part of no trace."""
+    """W3C trace context, version 00; None if the request is not part of a trace."""
     caller: str | None = None
 
     @property
@@ -83,8 +83,8 @@ class LineHandler(logging.StreamHandler[IO[str]]):
     """Writes each line in one system call where it can: siblings write to the same pipe.
 
     Lines are written by the caller's thread, not later by another: the last ones before a crash are those that count.
-    If nobody reads the log, the main thread, which the event loop has, leaves out lines that find no room; how many,
-    the next line that finds some says.
+    If nobody reads the log, the main thread, which runs the event loop, drops lines that find no room; the next line
+    that finds some says how many.
     """
 
     def __init__(self, stream: IO[str]) -> None:
@@ -92,7 +92,7 @@ class LineHandler(logging.StreamHandler[IO[str]]):
         self._left_out = 0
 
     def handle(self, record: logging.LogRecord) -> bool:
-        # Without the handler's lock: who has it may wait for a reader.
+        # Without the handler's lock: its holder may be waiting for a reader.
         self.emit(record)
         return True
 
@@ -105,7 +105,7 @@ class LineHandler(logging.StreamHandler[IO[str]]):
             self.handleError(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging names it
-        """Logs which line is missing. The method of logging itself would print the arguments, on several lines."""
+        """Logs which line is missing. Logging's own method would print the arguments, on several lines."""
         fault = sys.exc_info()[0]
         if fault is not None and issubclass(fault, OSError):
             return
@@ -118,7 +118,7 @@ class LineHandler(logging.StreamHandler[IO[str]]):
         return f"{self.format(logging.makeLogRecord({'name': __name__, 'msg': event, **level, **fields}))}\n"
 
     def _write(self, line: str) -> None:
-        # The rest of a long line that this one gets into could pass for a line of its own. The event loop never waits.
+        # If this line lands inside a long one, the rest of that could pass for a line. The event loop never waits.
         waits = threading.current_thread() is not threading.main_thread()
         locked = WRITING.acquire(timeout=_LOCK_TIMEOUT_S if waits else 0)
         try:
@@ -137,7 +137,7 @@ class LineHandler(logging.StreamHandler[IO[str]]):
             return
         size = len(_encoded(line))
         if not waits and size > _LEAST_ROOM and size > _most_room_of(descriptor):
-            # It would never find room; that it came, and how it begins, does.
+            # The line would never find room; a note that it came, and how it begins, does.
             line = self._own_line("log_line_too_long", bytes=size, begins=line[:_SHOWN])
         left_out = self._left_out
         if left_out:
@@ -148,7 +148,7 @@ class LineHandler(logging.StreamHandler[IO[str]]):
         if not (waits or _has_room(descriptor, len(rest), patience_s)):
             self._left_out += 1
             return
-        # Not 0: the event loop may have left out more since, for it does not wait for the lock.
+        # Not 0: the event loop may have dropped more since, as it does not wait for the lock.
         self._left_out -= left_out
         while rest:
             rest = rest[os.write(descriptor, rest) :]
@@ -159,7 +159,7 @@ def _encoded(line: str) -> bytes:
 
 
 def _has_room(descriptor: int, size: int, patience_s: float) -> bool:
-    """Whether a write of `size` bytes does not wait, if this is a pipe; a file always has room."""
+    """Whether a pipe takes a write of `size` bytes without a wait; a file always has room."""
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     until = time.monotonic() + patience_s
@@ -171,7 +171,7 @@ def _has_room(descriptor: int, size: int, patience_s: float) -> bool:
 
 
 def _room_of(descriptor: int) -> float:
-    """How many bytes have room at least; infinite for a file."""
+    """How many bytes have room, at least; infinite for a file."""
     most = _most_room_of(descriptor)
     if most == math.inf:
         return most
@@ -239,7 +239,7 @@ class TextFormatter(JsonFormatter):
         exception = self._exception(record)
         if exception is None:
             return line
-        # INVARIANT: no line of an event begins as the next event's does, whatever an exception's text holds.
+        # INVARIANT: no further line of an event begins as an event does, whatever an exception's text holds.
         return "\n  ".join([line, *[_escaped(each) for each in exception.split("\n")]])
 
 
@@ -282,7 +282,7 @@ def _quoted(value: object) -> str:
 
 
 def _one_line(text: str) -> str:
-    # INVARIANT: what a caller sent can't begin a line of its own in the log.
+    # INVARIANT: what a caller sent can't begin a new line in the log.
     return text if text.isprintable() else repr(text)
 
 
@@ -301,7 +301,7 @@ def _take_over_hooks() -> None:
 
 
 def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    # Like SystemExit, Ctrl-C is not a fault; the interpreter ends by it all the same.
+    # Like SystemExit, Ctrl-C is not a fault; the interpreter still ends with it.
     if not issubclass(kind, KeyboardInterrupt):
         _LOG.critical("uncaught_exception", exc_info=(kind, error, trace))
 

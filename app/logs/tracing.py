@@ -76,8 +76,8 @@ class Tracing:
         self.tracer = self._provider.get_tracer("klamm", version)
 
     async def close(self) -> None:
-        """Export what waits, for at most two seconds."""
-        # Not a thread of a pool: the interpreter would wait for it at its end.
+        """Exports what waits, for at most two seconds."""
+        # Not a pool's thread: the interpreter would wait for it when it ends.
         closing = threading.Thread(target=self._provider.shutdown, name="klamm-otel-close", daemon=True)
         closing.start()
         await asyncio.to_thread(closing.join, SHUTDOWN_TIMEOUT_S)
@@ -164,7 +164,7 @@ def _parent(scope: Scope) -> "Context":
 
 
 def _join_trace(span: "Span") -> None:
-    """A request without a trace joins the one that begins here."""
+    """Makes a request without a trace join the one that begins here."""
     mark, context = REQUEST_MARK.get(), span.get_span_context()
     if mark is not None and mark.traceparent is None and context.is_valid:
         mark.traceparent = f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 1:02x}"
