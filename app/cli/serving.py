@@ -87,7 +87,7 @@ def _serve(
 
 @contextmanager
 def _listener_and_database(settings: Settings) -> Iterator[tuple[socket.socket, DatabaseUrl | None, EachSecond]]:
-    # The address first: if it is taken, no PostgreSQL is made or started. At the end the socket closes first as well, so
+    # The address first: if it is taken, no PostgreSQL is made or started. At the end the socket closes first too, so
     # that nobody connects to a service whose database is being stopped.
     with ExitStack() as early:
         listener = early.enter_context(listening(settings.host, settings.port, settings.uds))

@@ -59,13 +59,13 @@ async def _resource(home: str | None, visit: Visit) -> Reply:
 
 
 def _cells(row: Json, operations: Sequence[str]) -> list[tuple[str, str]]:
-    """For each operation `yes`, `no` or nothing, and what is said of it."""
+    """For each operation `yes`, `no` or nothing, and its explanation."""
     words = {**dict.fromkeys(row["operations"], "yes"), **dict.fromkeys(row["denied"], "no")}
     return [(each, words.get(each, "")) for each in operations]
 
 
 async def _principal(home: str | None, visit: Visit) -> Reply:
-    """What one principal may do, by pattern, and the ACLs that are its own; without one, those that ACLs name."""
+    """What one principal may do, by pattern, and its own ACLs; without one, the principals that ACLs name."""
     asked = visit.query.get("principal", "").strip()
     shown: Json = {"asked": asked, "fault": None, "rows": None, "known": (), "back": here(visit), "groups": ()}
     if asked:
@@ -102,7 +102,7 @@ def _paged(visit: Visit) -> Json:
 
 
 async def _names(visit: Visit, *fields: str) -> list[Mapping[str, str]]:
-    """What the first ACLs name, each once, to begin with."""
+    """Names from the first ACLs, each once, as a start."""
     reply = await visit.api.post("/v1/acls/search", {"filter": {}, "limit": _SAMPLE})
     found: dict[tuple[str, ...], Mapping[str, str]] = {}
     for each in reply["acls"]:

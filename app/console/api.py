@@ -1,4 +1,4 @@
-"""The service's REST API, called in process: each call passes the edge of its route as a caller's from outside does."""
+"""The service's REST API, called in process: each call passes its route's edge like a call from outside."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _OK = 200
 _TIMEOUT_S = 30.0
 _LOOPBACK = "127.0.0.1"
 PATIENCE_S = 2.0
-"""How long a page waits for the store for what it can also be shown without."""
+"""How long a page waits for data from the store that it can be shown without."""
 
 
 class ApiRefusedError(Exception):
@@ -28,7 +28,7 @@ class ApiRefusedError(Exception):
 
 
 class Api:
-    """Speaks for one visitor: with its token or certificate from its address, and never with more."""
+    """Speaks for one visitor: with its token or certificate, from its address, and never with more."""
 
     def __init__(self, services: Services, scope: Scope, token: str | None, at_least: str | None = None) -> None:
         self.principal: str | None = None
@@ -45,7 +45,7 @@ class Api:
         return _json(await self.ask("GET", path, parameters=parameters))
 
     async def post(self, path: str, body: Mapping[str, object]) -> Any:  # noqa: ANN401 - JSON
-        """Asks in the name of the visitor's principal. Raises ApiRefusedError."""
+        """Asks for the visitor's principal. Raises ApiRefusedError."""
         whole: dict[str, object] = {"context": {"principal": self.principal, "client_address": _LOOPBACK}, **body}
         if self._at_least is not None:
             whole.setdefault("at_least", self._at_least)

@@ -74,7 +74,7 @@ async def _explained(visit: Visit, question: Asked) -> Any:  # noqa: ANN401 - JS
 
 
 async def _ended(visit: Visit, question: Asked, found: Explained) -> Sequence[Any]:
-    """Removals of ACLs that allowed it, from the same address or from others, and have ended."""
+    """Removals of ended ACLs that had allowed it, from this address or from others."""
     if found.is_allowed or not visit.reads:
         return ()
     covering = {

@@ -1,4 +1,4 @@
-"""A change: what it would give and take, and then the change itself, if nothing has changed meanwhile."""
+"""A change: what it would grant and revoke, then the change itself, if nothing has changed meanwhile."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ _STALE = "nothing was done: ACLs have changed since this was planned. This is th
 
 @pages.post("/plan")
 async def plan(visit: Visit) -> Reply:
-    """Leads to the page that shows what the change would do. It changes nothing."""
+    """Redirects to the page that shows what the change would do. It changes nothing."""
     check_may_change(visit)
     try:
         change = _change(visit)
@@ -42,7 +42,7 @@ async def planned(visit: Visit) -> Reply:
 
 @pages.post("/apply")
 async def apply(visit: Visit) -> Reply:
-    """INVARIANT: the change is guarded by its token, so the same form sent twice makes it once."""
+    """INVARIANT: the change is guarded by its token, so sending the same form twice makes it once."""
     check_may_change(visit)
     fields = visit.form.get("fields", "")
     try:
@@ -51,7 +51,7 @@ async def apply(visit: Visit) -> Reply:
         return await page(visit, "refused", 400, title="No such change", why=str(wrong))
     token = visit.form.get("token", "")
     if not token:
-        # INVARIANT: an update without a token would be guarded by nothing.
+        # INVARIANT: no update is made without a token, which guards it.
         fault = "the form did not say what it was planned on; look at it once more"
         return await _show(visit, change, fields, fault=fault)
     try:
@@ -64,7 +64,7 @@ async def apply(visit: Visit) -> Reply:
 
 
 def check_may_change(visit: Visit) -> None:
-    """The routes refuse it too; here it is said before anybody fills in a form."""
+    """The routes refuse it too; this says so before anybody fills in a form."""
     if not visit.changes:
         if visit.caller is not None and visit.principal is None:
             role = visit.caller.role.value
@@ -85,9 +85,9 @@ def _change(visit: Visit) -> Change:
 
 
 async def to_plan(visit: Visit, change: Change, fields: str = "", planned_on: str | None = None) -> Reply:
-    """Leads to the plan's own address, so that nothing is sent twice by going back to it, or by loading it again.
+    """Redirects to the plan's own address, so that going back to it, or loading it again, sends nothing twice.
 
-    `fields` are those of the form that it was made of, as an address has them. One that is too long for an address is
+    `fields` are those of the form that it was made from, as in an address. A plan that is too long for an address is
     shown at once.
     """
     kept = {"comment": visit.form.get("comment", ""), "back": safe_target(visit.form.get("back")), "fields": fields}

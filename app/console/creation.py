@@ -1,4 +1,4 @@
-"""Forms for new ACLs, and for those that are there. Their fields stand in the address, so that they can be sent."""
+"""Forms for new and existing ACLs. Their fields are in the address, so that it can be sent to somebody."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,13 +23,13 @@ pages = Pages()
 
 _NOT_FOUND = 404
 _OF_THE_FORM = ("form_token", "back", "linked", "wrong")
-"""What is sent besides the fields."""
+"""What is sent along with the fields."""
 
 Fields = Mapping[str, str]
 
 
 class _FieldsError(Exception):
-    """No ACLs can be made of these fields, and why."""
+    """No ACLs can be made from these fields; the text says why."""
 
     def __init__(self, why: str, status: int, fields: Fields) -> None:
         super().__init__(why)
@@ -55,7 +55,7 @@ async def create(visit: Visit) -> Reply:
 
 @pages.post("/create")
 async def creation(visit: Visit) -> Reply:
-    """Makes ACLs of the form, and leads to the plan."""
+    """Makes ACLs from the form, and redirects to the plan."""
     check_may_change(visit)
     fields = _fields_of(visit)
     if visit.form.get("linked"):
@@ -64,13 +64,13 @@ async def creation(visit: Visit) -> Reply:
     try:
         change = await _change(visit, fields)
     except _FieldsError as wrong:
-        # Said at an address of its own, so that nothing is sent again by loading the page again.
+        # Shown at its own address, so that reloading the page sends nothing again.
         return _at({**fields, "wrong": "yes"}) or await _form(visit, wrong.fields, str(wrong), wrong.status)
     return await to_plan(visit, change, (address_of("", fields) or "").removeprefix("?"))
 
 
 def _at(fields: Fields) -> Reply | None:
-    """Leads to the form with these fields; None if they are too long for an address."""
+    """Redirects to the form with these fields; None if they are too long for an address."""
     address = address_of(f"{HOME}/create", fields)
     return None if address is None else to(address)
 
@@ -85,7 +85,7 @@ async def _change(visit: Visit, fields: Fields) -> Change:
     try:
         bindings = [binding_of(fields)] if preset is None else acls_of(preset, fields)
         end = ends_at(fields.get("ends", "never"))
-        # A form for an ACL that is there shows its owner, so an empty field takes it away.
+        # A form for an existing ACL shows its owner, so an empty field removes it.
         owner = fields.get("owner", "").strip() or (None if instead else KEEP)
         old = parse_acl(await _acl(visit, instead)).binding if instead else None
         gone = () if old is None or old in bindings else (old,)
@@ -95,7 +95,7 @@ async def _change(visit: Visit, fields: Fields) -> Change:
     except ApiRefusedError as refusal:
         if refusal.status != _NOT_FOUND:
             raise
-        # What was typed stays, and is a new ACL now.
+        # The fields stay as typed, and are now for a new ACL.
         why = f"{refusal.detail}: it was removed meanwhile; `Review` creates a new one"
         raise _FieldsError(why, refusal.status, {**fields, "instead": ""}) from None
 

@@ -1,4 +1,4 @@
-"""What a change would give and take, before it is made, and the token that guards it."""
+"""What a change would grant and revoke, before it is made, and the token that guards it."""
 
 import asyncio
 import json
@@ -32,11 +32,11 @@ from app.formats.acl_bodies import acl_body
 from app.formats.command_errors import UsageError
 
 MAX_CHANGES = 500
-"""In one plan; more is what `klamm plan` is for."""
+"""The most in one plan; `klamm plan` is for more."""
 _MAX_UNPACKED = 256 * 1024
-"""Bytes of a plan that an address carries."""
+"""The most bytes of a plan in an address."""
 _MAX_ACLS = 5_000
-"""Of the ACLs that a change is worked out against."""
+"""The most ACLs that a change is worked out against."""
 _MAX_QUESTIONS = 10_000
 _PAGE = 1_000
 _ATTEMPTS = 3
@@ -57,7 +57,7 @@ class Change:
         return not (self.create or self.delete)
 
     def to_json(self) -> str:
-        """As a form carries it from the plan to the change."""
+        """The change as a form carries it, from the plan to `apply`."""
         return json.dumps(
             {
                 "create": [acl_body(each) for each in self.create],
@@ -77,7 +77,7 @@ class Change:
         return Change(create, delete).checked()
 
     def packed(self) -> str | None:
-        """As an address carries it; None if it is too much for one."""
+        """The change as an address carries it; None if it is too long for one."""
         text = self.to_json().encode()
         if len(text) > _MAX_UNPACKED:
             return None
@@ -95,11 +95,11 @@ class Change:
         return Change.of_json(whole)
 
     def checked(self) -> "Change":
-        """Itself. Raises UsageError for what Kafka would refuse, for nothing, and for too much."""
+        """Returns itself. Raises UsageError for what Kafka would refuse, for no ACLs, and for too many."""
         if len(self.create) + len(self.delete) > MAX_CHANGES:
             raise UsageError(f"more than {MAX_CHANGES} ACLs in one change; use `klamm plan` with a file")
-        # INVARIANT: an address may come from anybody. ANY and MATCH would remove ACLs that no plan shows, and what is
-        # created as well would be shown as there, but it is removed in the end.
+        # INVARIANT: an address may come from anybody. ANY and MATCH would remove ACLs that the plan does not show, and
+        # an ACL that is created as well would be shown as kept, although it is removed in the end.
         is_both = not {each.binding for each in self.create}.isdisjoint(self.delete)
         if self.is_empty or is_both or not all(map(_is_one, self.delete)):
             raise UsageError(_NO_CHANGE)
@@ -112,7 +112,7 @@ class Change:
 
 
 def ends_at(text: str) -> datetime | None:
-    """`8h`, `never`, a time, or what a browser's field for times says, which is in UTC. Raises UsageError."""
+    """Parses `8h`, `never`, a time, or the value of a browser's time field, which is in UTC. Raises UsageError."""
     if not text.strip():
         return None
     return end_of(text.strip(), "ends")
@@ -123,7 +123,7 @@ def in_hours(hours: int) -> datetime:
 
 
 def _new_acl(body: Mapping[str, str | None]) -> NewAcl:
-    """What is not said of its end or its owner, an ACL that is there keeps."""
+    """If the body leaves out end or owner, an existing ACL keeps its own."""
     binding, terms = parse_binding(body), parse_terms(body)
     return NewAcl(binding, terms.expires_at if "expires_at" in body else KEEP, terms.owner if "owner" in body else KEEP)
 
@@ -141,7 +141,7 @@ def _is_one(acl: AclBinding) -> bool:
 @dataclass(frozen=True, slots=True)
 class Difference:
     token: str | None
-    """Of the state that it is worked out from; None if the ACLs change too fast to tell."""
+    """The token of the state that it is worked out from; None if the ACLs change too fast to tell."""
     gained: Sequence[tuple[str, ...]] = ()
     """Who, what, on what and from where."""
     lost: Sequence[tuple[str, ...]] = ()
@@ -151,9 +151,9 @@ class Difference:
     unknown: str | None = None
     """Why it could not be worked out at all."""
     there: tuple[AclBinding, ...] = ()
-    """Those to create that are there already: their end and owner may change."""
+    """ACLs to create that exist already: their end and owner may change."""
     gone: tuple[AclBinding, ...] = ()
-    """Those to delete that are not there."""
+    """ACLs to delete that don't exist."""
 
 
 async def difference_of(api: Api, change: Change) -> Difference:
@@ -170,7 +170,7 @@ async def difference_of(api: Api, change: Change) -> Difference:
     if acls is None:
         many = f"more than {_MAX_ACLS:,} ACLs bear on this change; `klamm plan` works it out"
         return Difference(token, unknown=many)
-    # In a thread, as it may be a second of work.
+    # In a thread, as it may take a second.
     return await asyncio.to_thread(_worked_out, acls, token, change, config)
 
 
@@ -194,7 +194,7 @@ def _told(diff: AccessDiff, token: str, change: Change, before: set[AclBinding])
 
 
 async def _config(api: Api) -> AuthorizerConfig:
-    """As far as the visitor may read it."""
+    """The configuration, as far as the visitor may read it."""
     try:
         configs = (await api.get("/v1/configs"))["configs"]
         return parse_configs({each["name"]: each["value"] for each in configs})
@@ -203,10 +203,10 @@ async def _config(api: Api) -> AuthorizerConfig:
 
 
 def _filters(change: Change, config: AuthorizerConfig) -> list[dict[str, str]]:
-    """Which ACLs bear on what the change gives and takes.
+    """Filters for the ACLs that bear on what the change grants and revokes.
 
-    INVARIANT: those of its principals and of `User:*` on its resource types; where everybody is concerned, those of
-    all principals, of which a literal name needs only the patterns that cover it.
+    INVARIANT: they find those of its principals and of `User:*` on its resource types; where everybody is affected,
+    those of all principals, of which a literal name needs only the patterns that cover it.
     """
     everybody = config.allow_everyone_if_no_acl_found
     wanted: dict[tuple[tuple[str, str], ...], None] = {}
@@ -246,9 +246,9 @@ async def _acls(api: Api, filters: Iterable[Mapping[str, str]]) -> tuple[Sequenc
 
 
 async def make(api: Api, change: Change, token: str, comment: str) -> str:
-    """Makes the change if the store is still at the token, and tells where it is then. Raises ApiRefusedError.
+    """Makes the change if the store is still at the token, and returns the token after it. Raises ApiRefusedError.
 
-    DENYs are created first and deleted last, so that nobody is allowed in between what neither state allows.
+    DENYs are created first and deleted last, so that in between nobody is allowed what neither state allows.
     """
     about = {"comment": comment} if comment else {}
     if change.create:

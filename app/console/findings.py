@@ -1,4 +1,4 @@
-"""What the pipeline's last run of hygiene found, as it lies in the pipeline's home."""
+"""What the pipeline's last hygiene run found, read from the pipeline's home."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ import msgspec
 _JOB = "hygiene"
 _RUN = "offset="
 _MAX_BYTES = 4 * 1024 * 1024
-"""The most that is read of one document. What the pipeline lists is shorter."""
+"""The most that is read of one document; the pipeline's are shorter."""
 _MAX_OFFSETS = 1_000
 _THREADS = 2
 _PATIENCE_S = 5.0
@@ -31,7 +31,7 @@ class Manifest(msgspec.Struct, frozen=True):
     complete: bool
     counts: Mapping[str, int] = {}
     covered_hours: float | None = None
-    """Of the decision log; None: none was looked at."""
+    """Hours of the decision log; None: none was read."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Finding(msgspec.Struct, frozen=True):
     is_mended: bool
     """Whether its removal is proposed."""
     narrower: Sequence[Words] = ()
-    """What takes its place then."""
+    """The ACLs that then replace it."""
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class Found:
     manifest: Manifest
     findings: Sequence[Finding]
     is_last: bool = True
-    """Whether no newer run is whole."""
+    """Whether no newer run is complete."""
 
     @property
     def total(self) -> int:
@@ -69,12 +69,12 @@ class Found:
 
 
 class FindingsError(Exception):
-    """They are there, and can't be read; the text says why."""
+    """There are findings, but they can't be read; the text says why."""
 
 
 async def in_time(home: str, read: Callable[[], _Found]) -> _Found:
     """What `read` reads below `home`, in a thread. Raises FindingsError, also for a disk that does not answer."""
-    # INVARIANT: a folder that hangs holds up no thread that tokens, keys or certificates are read by.
+    # INVARIANT: a folder that hangs holds up no thread that reads tokens, keys or certificates.
     try:
         async with asyncio.timeout(_PATIENCE_S):
             while not _free.acquire(blocking=False):  # noqa: ASYNC110 - a thread without a loop frees it
@@ -87,7 +87,7 @@ async def in_time(home: str, read: Callable[[], _Found]) -> _Found:
 
 
 def last_found(home: str) -> Found | None:
-    """What the newest whole run found; None if there is none. Blocks while it reads. Raises FindingsError."""
+    """What the newest complete run found; None if there is none. Blocks while it reads. Raises FindingsError."""
     newest = last_run(home)
     if newest is None:
         return None
@@ -95,7 +95,7 @@ def last_found(home: str) -> Found | None:
 
 
 def found_by(home: str, run: int) -> Found | None:
-    """What this run found, which is named by its offset; None if it is not there, or not whole. Blocks while it reads.
+    """What the run with this offset found; None if it is not there, or not complete. Blocks while it reads.
 
     Raises FindingsError.
     """
@@ -116,7 +116,7 @@ def _found(folder: Path, manifest: Manifest, *, is_last: bool = True) -> Found:
 
 
 def last_run(home: str) -> tuple[Path, Manifest] | None:
-    """The folder of the newest whole run. Blocks while it reads. Raises FindingsError."""
+    """The folder of the newest complete run. Blocks while it reads. Raises FindingsError."""
     room = Path(home) / _JOB
     try:
         offsets = sorted((each for each in room.iterdir() if each.name.startswith(_RUN)), reverse=True)

@@ -1,4 +1,4 @@
-"""ACLs that could go, or could be narrower, as the pipeline's last night found them; each with a plan that mends it."""
+"""ACLs that could go or be narrower, by the pipeline's last nightly run; each with a plan that mends it."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -108,7 +108,7 @@ def _mend(finding: Finding) -> str | None:
     try:
         return Change(_narrower(finding.narrower), (AclBinding.from_words(finding.acl),)).to_json()
     except (KeyError, ValueError):
-        # A later release may have written a word that this one does not know.
+        # A later release may have written a word that this one doesn't know.
         return None
 
 

@@ -1,4 +1,4 @@
-"""What a change has made: said on the page that the browser is led to after it, with the plan that takes it back."""
+"""What a change did: shown on the page that the browser is sent to after it, with the plan that undoes it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ async def made_by(visit: Visit) -> Made | None:
     except TimeoutError:
         return Made(reached)
     except ApiRefusedError as refusal:
-        # Who may change ACLs and not look at them is told that it is done.
+        # A visitor that may change ACLs but not read them is told that it is done.
         is_known = refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR or refusal.status == HTTPStatus.FORBIDDEN
         return Made(reached) if is_known else None
     changes = list(found["changes"])
@@ -40,8 +40,8 @@ async def made_by(visit: Visit) -> Made | None:
 
 
 def undo_of(changes: Sequence[Json]) -> str | None:
-    """The plan that takes these changes back, which come newest first; None if none of them is of an ACL."""
-    # Of each ACL the oldest change has the last word.
+    """The plan that undoes these changes, which come newest first; None if none of them is of an ACL."""
+    # For each ACL the oldest change decides.
     oldest: dict[AclBinding, Json] = {parse_acl(each["acl"]).binding: each for each in changes if each["acl"]}
     create: list[NewAcl] = []
     delete: list[AclBinding] = []

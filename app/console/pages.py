@@ -1,4 +1,4 @@
-"""The routes of the console, which are of the one class that all routes are of, and answer with pages."""
+"""The console's routes, of the same class as all other routes, which answer with pages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -28,7 +28,7 @@ from app.rest.http.services import Services
 
 HOME = "/console"
 NAME = "console"
-"""Of all its routes, in metrics."""
+"""The name of all its routes in metrics."""
 
 _POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 GUARDS = {
@@ -43,7 +43,7 @@ GUARDS = {
 
 
 async def _answered_by_the_route() -> None:
-    """The endpoint as FastAPI sees it, whose router never calls it."""
+    """The endpoint that FastAPI sees; its router never calls it."""
 
 
 Endpoint = Callable[[Visit], Awaitable[Reply]]
@@ -55,7 +55,7 @@ class Declared:
     path: str
     endpoint: Endpoint
     is_public: bool
-    """Whether nobody needs to have signed in."""
+    """Whether it needs no sign-in."""
     has_past: bool
     """Whether it can be shown as of a token or a time (`at`)."""
 
@@ -81,7 +81,7 @@ class Pages:
 
 
 class PageRoute(Route):
-    """INVARIANT: who calls, and what that caller may do, is looked at by the routes that the page asks in turn."""
+    """INVARIANT: the routes that the page calls in turn check who calls, and what that caller may do."""
 
     def __init__(self, declared: Declared, seal: Seal) -> None:
         super().__init__(
@@ -99,7 +99,7 @@ class PageRoute(Route):
     async def answer(self, services: Services, scope: Scope, receive: Receive) -> Reply:
         if scope["method"] not in self.methods:
             raise MethodNotAllowedException(self._declared.method)
-        # A browser asks again over the same connection; it is known by what its pages have asked.
+        # A browser reuses its connection, which counts as known only while its visitor is signed in.
         scope["klamm.known"] = False
         async with services.admission.waiting.admitted(body_bytes_of(scope["headers"], MAX_BODY_BYTES), None, None):
             visit = await visit_of(services, scope, receive, self._seal)
@@ -129,7 +129,7 @@ class PageRoute(Route):
 
 
 def _wants_session(reply: Response) -> bool:
-    """Whether it is a page, and does not end or begin a session itself."""
+    """Whether it is a page that does not itself begin or end a session."""
     return reply.headers.get("content-type", "").startswith("text/html") and "set-cookie" not in reply.headers
 
 
@@ -172,19 +172,19 @@ def _without(address: str, *names: str) -> str:
 
 
 def safe_target(text: str | None) -> str:
-    """A path of the console; another site's address, or none, becomes the first page."""
+    """A path of the console; the first page in place of another site's address, or of none."""
     is_ours = text is not None and (text == HOME or text.startswith((f"{HOME}/", f"{HOME}?")))
     return text if text is not None and is_ours and text.isprintable() and "\\" not in text else HOME
 
 
 async def page(visit: Visit, template: str, status: int = 200, **shown: object) -> Response:
     found = _environment().get_template(f"{template}.html.j2")
-    # In a thread, as a page with a thousand ACLs on it is a tenth of a second of work.
+    # In a thread, as a page with a thousand ACLs takes a tenth of a second.
     return _html(await asyncio.to_thread(found.render, visit=visit, **shown), status)
 
 
 def _html(text: str, status: int = 200, **headers: str) -> Response:
-    # A surrogate can't come from UTF-8; whatever comes here is shown, not failed over.
+    # A surrogate can't come from UTF-8; one that gets here is shown, and is no error.
     return Response(
         text.encode(errors="replace"),
         status,
@@ -232,7 +232,7 @@ def _pages_of(visit: Visit) -> list[tuple[str, str]]:
 
 
 def here(visit: Visit) -> str:
-    """The address of this very page, for forms that come back to it."""
+    """The address of this page, for forms that come back to it."""
     if visit.scope["method"] != "GET":
         return HOME
     asked = visit.scope["query_string"].decode("latin-1")
@@ -240,7 +240,7 @@ def here(visit: Visit) -> str:
 
 
 def frozen(visit: Visit, token: str | None) -> str:
-    """The address of this page as of a state; None: as of now."""
+    """The address of this page at a state; None: the present one."""
     kept = {name: value for name, value in visit.query.items() if name not in ("at", "at_least", "made", "cursor")}
     address = query({**kept, "at": token})
     return f"{visit.scope['path']}?{address}" if address else str(visit.scope["path"])
@@ -264,7 +264,7 @@ _MEDIA_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charse
 @cache
 def assets() -> dict[str, Asset]:
     found = {}
-    # The report of the pipeline looks the same; that sheet is of neither room.
+    # The pipeline's report looks the same, so that sheet belongs to neither room.
     for file in (files("app") / "look.css", *(files(__package__) / "static").iterdir()):
         media_type = _MEDIA_TYPES.get(file.name.rpartition(".")[2])
         if media_type is not None:

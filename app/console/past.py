@@ -1,4 +1,4 @@
-"""What changed, by whom and why; and a plan that takes a change back."""
+"""What changed, by whom and why; and a plan that undoes a change."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _FIELDS = ("actor", "comment", "since", "until")
 class Shown(NamedTuple):
     change: Json
     undo: str | None
-    """The plan that takes it back, as a form carries it; None where a property changed."""
+    """The plan that undoes it, as a form carries it; None if a property changed."""
 
 
 @pages.get("/history", has_past=True)
@@ -54,7 +54,7 @@ async def history(visit: Visit) -> Reply:
 
 
 async def recent(visit: Visit, acl_filter: Mapping[str, str], **more: str) -> Sequence[Json]:
-    """The last changes of these ACLs; none where they can't be had: the rest of the page is shown all the same."""
+    """The last changes of these ACLs; none if they can't be had, as the rest of the page is shown anyway."""
     until = {} if visit.at is None else {"until": visit.at}
     try:
         async with asyncio.timeout(PATIENCE_S):

@@ -175,7 +175,7 @@ def _names(fields: Fields, name: str) -> list[str]:
 
 
 def _pattern(text: str) -> tuple[str, PatternType]:
-    """`orders.*` is all names that begin with `orders.`; `*` alone is every name."""
+    """`orders.*` means all names that begin with `orders.`; `*` alone means every name."""
     if text != WILDCARD and text.endswith(WILDCARD):
         return text[:-1], PatternType.PREFIXED
     return text, PatternType.LITERAL

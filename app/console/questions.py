@@ -1,4 +1,4 @@
-"""A question as one types it: `User:bob (groups eng, pii) WRITE topic:orders from 10.1.2.3`."""
+"""A question as a visitor types it: `User:bob (groups eng, pii) WRITE topic:orders from 10.1.2.3`."""
 
 import re
 from itertools import pairwise
@@ -20,7 +20,7 @@ _SHOWN = 100
 
 
 def asked(line: str) -> tuple[Asked, bool]:
-    """The question, and whether it names an address; else it is asked as from loopback. Raises UsageError."""
+    """The question, and whether it names an address; if not, it is asked from loopback. Raises UsageError."""
     host, named = _FROM.search(line), line
     if host is not None:
         named = line[: host.start()]
@@ -70,12 +70,12 @@ def _open_bracket() -> UsageError:
 
 
 def _parts(text: str) -> tuple[str, str, str]:
-    """Principal, operation and resource. A principal and a name may have blanks in them, so the first operation with a
-    resource behind it tells where they end.
+    """Principal, operation and resource. Principals and names may contain blanks, so the first operation followed by a
+    resource tells where they end.
     """
     words, groups = list(_WORDS.finditer(text)), _GROUPS.search(text)
     for last, (before, after) in zip(words, pairwise(words[1:]), strict=False):
-        # A group may be called as an operation with a resource is, so a bracket must have been closed.
+        # A group's name may look like an operation with a resource, so a bracket must have been closed.
         is_open = groups is not None and groups.start() < last.start() and not last[0].endswith(")")
         if _is_operation(before[0]) and _is_resource(after[0]) and not is_open:
             return text[: before.start()].strip(), before[0], text[after.start() :]

@@ -39,7 +39,7 @@ _files = Pages()
 
 @_files.get("/static/{digest}/{name}", is_public=True)
 async def static(visit: Visit) -> Reply:
-    """A file of the package, and no other: what is not among them is not looked for."""
+    """A file of the package; no other is ever opened."""
     asset = assets().get(visit.scope["path_params"]["name"])
     if asset is None:
         raise ResourceNotFoundException(f"there is no such file below {HOME}/static")

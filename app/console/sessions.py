@@ -11,7 +11,7 @@ from cryptography.fernet import Fernet, InvalidToken
 COOKIE = "klamm_session"
 LIFETIME_S = 8 * 3600
 MAX_COOKIE_BYTES = 4_000
-"""Browsers drop cookies of more than 4,096 bytes with their name and attributes."""
+"""Browsers drop cookies of more than 4,096 bytes, name and attributes included."""
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -27,9 +27,9 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Seal:
-    """Seals sessions with a key that all workers of one service have, and that dies with it.
+    """Seals sessions with a key that all workers of one service share, and that is gone with it.
 
-    INVARIANT: nothing of a session is kept here. Its token is looked at anew with each request, so a session ends with
+    INVARIANT: nothing of a session is kept here. Its token is checked anew with each request, so a session ends with
     its token.
     """
 
@@ -42,7 +42,7 @@ class Seal:
         return self._fernet.encrypt(msgspec.json.encode(session)).decode()
 
     def opened(self, cookie: str | None) -> Session | None:
-        """None for none, a forged one, one that is over, and one of before a restart."""
+        """None for a cookie that is missing, forged, expired, or from before a restart."""
         if not cookie:
             return None
         try:
@@ -51,7 +51,7 @@ class Seal:
             return None
 
     def form_token(self, session: Session) -> str:
-        """What each form carries, and no other site can know."""
+        """The text that each form carries, and that no other site can know."""
         return hmac.new(self._forms, session.id.encode(), hashlib.sha256).hexdigest()
 
     def is_form_token(self, token: str, session: Session) -> bool:

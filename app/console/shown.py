@@ -13,14 +13,14 @@ from app.core.spelling import printable
 _MOST = 120
 _MOST_SAID = 4_000
 _LONG = 40
-"""Longer names may be broken anywhere, so that they push nothing off the screen."""
+"""Longer names may break anywhere, so that they push nothing off the screen."""
 MAX_ADDRESS = 6_000
 """Longer addresses don't fit the head of a request once a browser has written them."""
 _ROUNDING = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def name(text: str, most: int = _MOST) -> Markup:
-    r"""A name of somebody's choice: apart from what stands around it, and with `\u202e` for what can't be seen."""
+    r"""A name that somebody chose: isolated from the text around it, and with `\u202e` for what can't be seen."""
     begins = Markup('<bdi class="long">') if len(text) > _LONG else Markup("<bdi>")
     shown = begins + printable(text, most) + Markup("</bdi>")
     if len(text) > most:
@@ -29,7 +29,7 @@ def name(text: str, most: int = _MOST) -> Markup:
 
 
 def whole(text: str) -> Markup:
-    """The same, however long: where somebody agrees to it."""
+    """The same at full length, for where somebody agrees to it."""
     return name(text, len(text))
 
 
@@ -82,7 +82,7 @@ def when(text: str | datetime | None) -> Markup:
 
 
 def span(seconds: float) -> str:
-    """`3 min`, `2 d`: to the unit that counts."""
+    """`3 min`, `2 d`: in its largest unit."""
     for size, unit in _ROUNDING:
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"
@@ -94,13 +94,13 @@ def number(value: float) -> str:
 
 
 def sentence(text: str) -> Markup:
-    """A refusal's text, which begins small and has no stop, as a sentence."""
+    """A refusal's text, which has no capital and no full stop, as a sentence."""
     shown = printable(text, _MOST_SAID)
     return prose(f"{shown[:1].upper()}{shown[1:]}{'' if shown.endswith(('.', '?')) else '.'}")
 
 
 def prose(text: str) -> Markup:
-    """Text in which what stands between two backticks is a name."""
+    """Text in which backticks enclose names."""
     parts = printable(text, _MOST_SAID).split("`")
     shown = Markup("")
     for at, part in enumerate(parts):
@@ -110,13 +110,13 @@ def prose(text: str) -> Markup:
 
 
 def query(parameters: Mapping[str, object]) -> str:
-    """Without what is empty."""
+    """A query string of the parameters that are not empty."""
     return urlencode({key: value for key, value in parameters.items() if value not in (None, "")})
 
 
 def address_of(path: str, parameters: Mapping[str, object]) -> str | None:
     """None if it is too long for the head of a request."""
-    # Longer texts are not even spelled out, which takes 0.1 s a million characters.
+    # Longer texts are not even encoded, which takes 0.1 s for a million characters.
     if sum(len(str(value)) for value in parameters.values()) > MAX_ADDRESS:
         return None
     address = f"{path}?{query(parameters)}"

@@ -1,4 +1,4 @@
-"""Signing in with a caller's token and out again; and, where no callers are configured, whom one acts as."""
+"""Signing in with a caller's token, and out; if no callers are configured, choosing whom to act as."""
 
 from app.client.words import principal_named
 from app.console.pages import HOME, Endpoint, Pages, give_session, page, safe_target, to
@@ -13,7 +13,7 @@ MAX_TOKEN = 8_192
 
 
 def signing_pages(seal: Seal) -> Pages:
-    """They alone give a browser another session."""
+    """Only these pages give a browser another session."""
     pages = Pages()
     pages.get("/sign-in", is_public=True)(_form)
     pages.post("/sign-in", is_public=True)(_signing_in(seal))
@@ -39,7 +39,7 @@ def _signing_in(seal: Seal) -> Endpoint:
             return await page(visit, "sign_in", 401, next=target, fault=fault)
         reply = to(target)
         visit.caller = caller
-        # INVARIANT: a session that was known before has another id, so it is never somebody's who signs in later.
+        # INVARIANT: signing in makes a new session, so one that was known before is never that of a later user.
         give_session(visit, reply, Session.new(token), seal)
         return reply
 

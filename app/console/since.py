@@ -1,4 +1,4 @@
-"""Since when ACLs are there, and by whom, where the last changes of their resource do not tell."""
+"""Since when ACLs have existed, and who made them, if the last changes of their resource don't tell."""
 
 import asyncio
 from collections.abc import Iterable, MutableMapping
@@ -12,9 +12,9 @@ from app.core.kafka.codes import WILDCARD_PRINCIPAL
 from app.formats.acl_bodies import binding_body
 
 _MOST = 100
-"""ACLs of a page that the records are asked about, each by a question of its own."""
+"""How many ACLs of a page the records are asked about, each in a separate question."""
 _CHANGES = 100
-"""The last changes of one ACL that are looked through for the one that created it."""
+"""How many of an ACL's last changes are searched for the one that created it."""
 
 Acl = MutableMapping[str, Any]
 
@@ -22,7 +22,7 @@ Acl = MutableMapping[str, Any]
 async def mark_since(visit: Visit, acls: Iterable[Acl], past: Timeline, token: str) -> int:
     """Marks each ACL with the change that `made` it, or with the time that it is `older` than if no record tells.
 
-    Of the state `token`. Returns how many have neither, as a page asks only so much, and only for so long.
+    At the state `token`. Returns how many have neither, as a page asks only so many questions, and only for so long.
     """
     left: dict[str, list[Acl]] = {}
     for each in acls:
@@ -37,7 +37,7 @@ async def mark_since(visit: Visit, acls: Iterable[Acl], past: Timeline, token: s
         return 0
     try:
         async with asyncio.timeout(PATIENCE_S):
-            # Those of everybody last: of no other principal there may be as many records to look through.
+            # Those of `User:*` last, as they may have the most records to search.
             for acl_id in sorted(left, key=lambda each: left[each][0]["principal"] == WILDCARD_PRINCIPAL)[:_MOST]:
                 acl_filter = binding_body(parse_acl(left[acl_id][0]).binding)
                 asked = {"filter": acl_filter, "until": token, "limit": _CHANGES}
@@ -49,7 +49,7 @@ async def mark_since(visit: Visit, acls: Iterable[Acl], past: Timeline, token: s
 
 
 def _mark(same: Iterable[Acl], found: Json) -> bool:
-    """Whether these changes tell of the ACL all that can be known."""
+    """Whether these changes tell all that can be known of the ACL."""
     for each in same:
         of_it = (one for one in found["changes"] if one["change"] == "CREATED" and one["acl"]["id"] == each["id"])
         each["made"] = next(of_it, None)

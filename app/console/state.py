@@ -1,4 +1,4 @@
-"""How the service is: what a person on call looks at first."""
+"""The state of the service: what a person on call looks at first."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ async def state(visit: Visit) -> Reply:
 
 @pages.get("/state/totals")
 async def totals(visit: Visit) -> Reply:
-    """Counters as they stand, of which the page makes rates."""
+    """The present counters, from which the page computes rates."""
     found = _totals(await _samples(visit))
     headers = {**GUARDS, "cache-control": "no-store"}
     return Response(json.dumps(found), media_type="application/json", headers=headers)
@@ -63,7 +63,7 @@ async def _samples(visit: Visit) -> list[Sample]:
 
 
 def _figures(samples: Iterable[Sample]) -> Mapping[str, float | str]:
-    """By what they are called on the page; gauges of several workers are of the one that is furthest behind."""
+    """Figures by their names on the page; of several workers' gauges, those of the one furthest behind."""
     states = {each.labels["state"] for each in samples if each.name == "klamm_readiness_state" and each.value}
     values: dict[str, list[float]] = {}
     for each in samples:

@@ -1,4 +1,4 @@
-"""The ACLs: a window over however many there are, which follows changes."""
+"""The ACLs: a window over any number of them, which follows changes."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -28,9 +28,9 @@ class Stop(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """`stops` begin with the oldest; `place` is that of the state which is shown, -1: before all stops. `made` has the
-    change that created each of the ACLs shown, by the ACL's id, where it is among the last changes; `known` is the
-    history's reply with these, None if it did not come in time.
+    """`stops` begin with the oldest; `place` is that of the state shown, -1: before all stops. `made` has, by ACL id,
+    the change that created each ACL shown, if it is among the last changes; `known` is the history's reply with these,
+    None if it did not come in time.
     """
 
     stops: Sequence[Stop]
@@ -42,12 +42,12 @@ class Timeline(NamedTuple):
 
 
 def covering(resource_type: ResourceType, name: str) -> Mapping[str, str]:
-    """A filter: every ACL on it, and every one whose pattern covers it."""
+    """A filter for every ACL on the resource, or with a pattern that covers it."""
     return {"resource_type": resource_type.name, "resource_name": name, "pattern_type": "MATCH"}
 
 
 async def timeline(visit: Visit, acl_filter: Mapping[str, str], token: str) -> Timeline:
-    """The last changes of these ACLs around the state `token`; no stops where the store doesn't answer in time."""
+    """The last changes of these ACLs around the state `token`; no stops if the store doesn't answer in time."""
     try:
         async with asyncio.timeout(PATIENCE_S):
             known = await _known(visit, acl_filter)
@@ -95,14 +95,14 @@ def _place(stops: Sequence[Stop], token: str) -> int:
 
 
 def _is_in(token: str, shown: Token) -> bool:
-    """Whether the state that is shown goes on from the other."""
+    """Whether the state shown continues the other."""
     other = Token.parse(token)
     return other.epoch == shown.epoch and other.offset <= shown.offset
 
 
 @pages.get("/resource/at")
 async def resource_at(visit: Visit) -> Reply:
-    """Where the slider was let go. `until` is its last stop when it was drawn: a later change moves no stop."""
+    """The state where the slider was released. `until` was its last stop when drawn, so a later change moves none."""
     type_word, name = visit.query.get("type", ""), visit.query.get("name", "")
     resource_type = ResourceType.__members__.get(type_word)
     number = visit.query.get("stop", "")
@@ -114,6 +114,6 @@ async def resource_at(visit: Visit) -> Reply:
         raise InvalidRequestException(f"`stop` is none of the {len(stops)} changes that are known; go back, and reload")
     place = int(number)
     kept = {"type": type_word, "name": name, "host": visit.query.get("host")}
-    # The last stop is how things stand now: from there on the page follows.
+    # The last stop is the present state, from which the page follows changes.
     at = None if place == len(stops) - 1 else stops[place].token
     return to(f"{HOME}/resource?{query({**kept, 'at': at})}")

@@ -9,7 +9,7 @@ from typing import Any
 from app.core.kafka.codes import WILDCARD
 
 _MAX_DEPTH = 8
-"""Deeper ones stand no further to the right."""
+"""Deeper nodes are not indented further."""
 _MAX_PARTS = 6
 _SEPARATOR = re.compile(r"[._/:-]")
 
@@ -20,9 +20,9 @@ Json = Mapping[str, Any]
 class Node:
     name: str
     covers: bool
-    """Whether all names that begin so are below it: a prefix, `*`, or what names have in common."""
+    """Whether all names with this prefix are below it: it is a PREFIXED pattern, `*`, or what names have in common."""
     rows: list[Json] = field(default_factory=list)
-    """What is allowed and denied on it by itself; none where names only begin alike."""
+    """What is allowed and denied on it by itself; empty if names only share this prefix."""
     below: list["Node"] = field(default_factory=list)
     depth: int = 0
 
@@ -48,7 +48,7 @@ def _grown(rows: Sequence[Json]) -> Node:
         for begin in _beginnings(name):
             nodes.setdefault((begin, False), Node(begin, covers=True))
     above = [root]
-    # A prefix stands before the names that begin so, and before the name that is equal to it.
+    # A prefix comes before the names that begin with it, and before the name that equals it.
     for key in sorted(nodes):
         node = nodes[key]
         while not node.name.startswith(above[-1].name):
@@ -69,7 +69,7 @@ def _lines(root: Node) -> Sequence[Node]:
     rest = [(root, 0)]
     while rest:
         node, depth = rest.pop()
-        # What only one name begins with says nothing.
+        # A prefix of only one name says nothing.
         is_shown = bool(node.rows) or (node is not root and len(node.below) > 1)
         if is_shown:
             node.depth = min(depth, _MAX_DEPTH)

@@ -1,4 +1,4 @@
-"""When ACLs and principals were last used, by what the pipeline's last hygiene run has read of the decision log."""
+"""When ACLs and principals were last used, by the decision log that the pipeline's last hygiene run has read."""
 
 import os
 from bisect import bisect_left
@@ -20,7 +20,7 @@ Acl = MutableMapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """`times` are by ACL's id or principal; whatever the log does not name is left out. `why` there are none."""
+    """`times` are by ACL id or principal, without those that the log does not name. `why` there are none."""
 
     manifest: Manifest | None = None
     times: Mapping[str, datetime] | None = None
@@ -70,7 +70,7 @@ def read_uses(home: str, names: Iterable[str]) -> Uses:
 
 
 class _Lines:
-    """The file as the pipeline writes it, in order: of its lines no more are read than a bisection looks at."""
+    """The file as the pipeline writes it, in order, so that a bisection reads only a few of its lines."""
 
     def __init__(self, descriptor: int) -> None:
         """Raises ValueError."""

@@ -1,4 +1,4 @@
-"""One request of a browser: who sends it, what that person may do, and the guards that every page stands behind."""
+"""One request of a browser: who sends it, what that person may do, and the guards of every page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from app.rest.errors import UnsupportedMediaTypeException
 from app.rest.http.services import Services
 
 NOBODY = "User:ANONYMOUS"
-"""Who acts where no callers and no super users are configured, until another principal is chosen."""
+"""The principal, if no callers and no super users are configured, until another one is chosen."""
 MAX_FIELDS = 5_000
 _FORM = "application/x-www-form-urlencoded"
 _SCHEME = b"bearer "
@@ -31,14 +31,14 @@ Json = dict[str, Any]
 
 
 class Made(NamedTuple):
-    """A change that was made. `changes` are the newest first; None: what changed can't be told now."""
+    """A change that was made. `changes` are newest first; None: what changed can't be told now."""
 
     token: str
     changes: Sequence[Json] | None = None
     more: int = 0
     """How many are not listed."""
     undo: str | None = None
-    """The plan that takes all of them back, as a form carries it."""
+    """The plan that undoes all of them, as a form carries it."""
     history: str = ""
     """The query of the history that lists all of them."""
 
@@ -49,7 +49,7 @@ class Visit:
     scope: Scope
     session: Session
     is_new: bool
-    """Whether the browser has yet to be given the session."""
+    """Whether the session has yet to be given to the browser."""
     caller: Caller | None
     """None: nobody has signed in."""
     is_by_header: bool
@@ -61,13 +61,13 @@ class Visit:
     operations: frozenset[str] = frozenset()
     """What the principal may do on the cluster."""
     as_of: str | None = None
-    """The token of the state in which it may."""
+    """The token of the state that `operations` is from."""
     trouble: str | None = None
     """Why not even that is known."""
     has_past: bool = False
-    """Whether this page can be shown as of then."""
+    """Whether this page can show the past."""
     made: Made | None = None
-    """The change that has led here."""
+    """The change that led here."""
 
     @property
     def principal(self) -> str | None:
@@ -75,7 +75,7 @@ class Visit:
 
     @property
     def is_open(self) -> bool:
-        """Whether no callers are configured, so that one acts as whom one chooses."""
+        """Whether no callers are configured, so that visitors choose whom to act as."""
         return self.caller is ANYBODY
 
     @property
@@ -84,16 +84,16 @@ class Visit:
 
     @property
     def changes(self) -> bool:
-        """Whether it may change ACLs, and looks at them as they are."""
+        """Whether it may change ACLs, and is not looking at the past."""
         return AclOperation.ALTER.name in self.operations and self.at is None
 
     @cached_property
     def at(self) -> str | None:
-        """The token or the time as of which the page is asked for; None: now."""
+        """The token or the time that the page is asked for; None: now."""
         return (self.has_past and self.query.get("at", "").strip()) or None
 
     def then(self, body: Mapping[str, object]) -> Mapping[str, object]:
-        """The body of a question, as of that time."""
+        """The body of a question about that time."""
         return body if self.at is None else {**body, "at": self.at}
 
     @property
@@ -106,7 +106,7 @@ class Visit:
 
     @property
     def said(self) -> Mapping[str, str]:
-        """The fields that were sent with a form, or in the address."""
+        """The fields sent with a form, or in the address."""
         return self.form if self.scope["method"] == "POST" else self.query
 
     @property
@@ -150,7 +150,7 @@ def _token_of(scope: Scope, session: Session) -> tuple[str | None, bool]:
     """The token to judge the visitor by, and whether a proxy has sent it, as oauth2-proxy does; None if there is none.
 
     INVARIANT: a proxy's token is proved as every caller's is: no header that merely names somebody is believed, whoever
-    sends it. It counts alone, whatever the cookie holds. And whoever sends an `authorization` header is never taken for
+    sends it. It alone counts, whatever the cookie holds. And a sender of an `authorization` header is never taken for
     the caller of the connection's certificate, which is the proxy's own: an empty token is nobody's.
     """
     lines = [value.strip() for name, value in scope["headers"] if name == b"authorization"]
@@ -159,7 +159,7 @@ def _token_of(scope: Scope, session: Session) -> tuple[str | None, bool]:
     if len(lines) > 1:
         return "", True
     if lines[0][: len(_SCHEME)].lower() != _SCHEME:
-        # A proxy that asks for a password may hand it on; then one signs in here as well.
+        # A proxy that asks for a password may hand it on; the visitor then signs in here as well.
         return session.token or "", False
     token = lines[0][len(_SCHEME) :].strip()
     return (token.decode() if token.isascii() else ""), True
@@ -176,7 +176,7 @@ async def _caller(services: Services, scope: Scope, token: str | None) -> Caller
 
 
 def _check_host(headers: Mapping[bytes, bytes]) -> None:
-    """Where anybody may speak for anybody, a site whose name leads here must not: an address can't be such a name."""
+    """If anybody may speak for anybody, a site whose name resolves to here must not; an address is no such name."""
     host = headers.get(b"host", b"").decode("latin-1")
     try:
         name = urlsplit(f"//{host}").hostname or ""
@@ -189,7 +189,7 @@ def _check_host(headers: Mapping[bytes, bytes]) -> None:
 
 
 async def find_rights(visit: Visit) -> None:
-    """Whom the visitor acts as, and what that principal may do on the cluster."""
+    """Finds whom the visitor acts as, and what that principal may do on the cluster."""
     caller, api = visit.caller, visit.api
     if caller is None or caller.role not in (Role.OPEN, Role.ADMIN):
         return
@@ -212,7 +212,7 @@ async def _first_super_user(api: Api) -> str:
 
 
 def check_form(visit: Visit, seal: Seal, body: bytes) -> None:
-    """Reads the form into the visit. Raises for one that another site sends, or that is of another session."""
+    """Reads the form into the visit. Raises for a form that another site sends, or that is from another session."""
     headers = headers_of(visit.scope)
     if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _FORM.encode():
         raise UnsupportedMediaTypeException(f"forms are sent as `{_FORM}`")
