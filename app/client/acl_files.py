@@ -30,9 +30,9 @@ _ENTRIES_BETWEEN_REPORTS = 1_000
 
 
 class AclFile:
-    """Can be read from its beginning as often as wanted.
+    """Can be read from its beginning any number of times.
 
-    An ACL whose end has passed is as good as not in it: nobody wants it any more. `ended` counts them.
+    ACLs whose end has passed are skipped, as nobody wants them any more. `ended` counts them.
     """
 
     def __init__(self, name: str, raw: IO[bytes], given: AclFormat | None = None) -> None:
@@ -64,11 +64,11 @@ class AclFile:
 
     def additions(self) -> Iterator[NewAcl]:
         """The ACLs to be added, every DENY first. Raises UsageError, also if the file has changed since the check."""
-        # INVARIANT: what only adds takes no end or owner away, as an export of before does that says there was none.
+        # INVARIANT: what only adds removes no end or owner, as an older export that says there is none would.
         return map(_adding, self._denials_first())
 
     def _denials_first(self) -> Iterator[NewAcl]:
-        # INVARIANT: however far an import comes, it allows nothing that the whole of the file denies.
+        # INVARIANT: however far an import gets, it allows nothing that the whole file denies.
         if not self._denials:
             yield from self.acls()
             return
@@ -76,7 +76,7 @@ class AclFile:
         yield from (each for each in self.acls() if not _denies(each))
 
     def acls(self) -> Iterator[NewAcl]:
-        """In the order of the file. Raises UsageError at its end with the first problems, each with its line."""
+        """The ACLs in file order. Raises UsageError at its end with the first problems, each with its line."""
         problems: list[str] = []
         self.ended = 0
         for line, found in self._entries():
@@ -118,7 +118,7 @@ def _denies(acl: NewAcl) -> bool:
 
 @contextmanager
 def open_acls(path: str, given: AclFormat | None = None) -> Iterator[AclFile]:
-    """`-` is standard input. Without `given`, the content decides about the format. Raises UsageError."""
+    """`-` is standard input. Without `given`, the content decides the format. Raises UsageError."""
     if path == STANDARD_INPUT:
         with _kept("<standard input>", sys.stdin.buffer, given) as file:
             yield file

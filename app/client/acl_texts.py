@@ -18,7 +18,7 @@ def acl_text(binding: AclBinding) -> str:
 
 
 def stored_acl_text(acl: StandardAcl) -> str:
-    """As `acl_text`, with the end and the owner, if it has any."""
+    """As `acl_text`, with the end and the owner, if there are any."""
     return f"{acl_text(acl.binding)}{terms_note(acl)}"
 
 

@@ -1,4 +1,4 @@
-"""What commands print besides their answers: coloured lines, and warnings of ACLs that are probably meant otherwise."""
+"""What commands print besides their answers: coloured lines, and warnings of ACLs that are probably mistakes."""
 
 import shutil
 import textwrap
@@ -23,7 +23,7 @@ _MAX_KEPT = 1_000
 
 
 def coloured(out: TextIO) -> "Console":
-    """A console that takes texts as they are, wraps none, and raises BrokenPipeError where rich would exit with 1."""
+    """A console that prints texts as they are, wraps none, and raises BrokenPipeError where rich would exit with 1."""
     from rich.console import Console  # noqa: PLC0415 - slow to load; help needs none of it
 
     class PipeConsole(Console):
@@ -36,8 +36,8 @@ def coloured(out: TextIO) -> "Console":
 class Page:
     """No name in its lines reaches the terminal as a control sequence.
 
-    With `wrapped` lines go on, further indented, where the terminal or else 80 columns end; what is to be copied must
-    not. No name is broken but at its blanks.
+    With `wrapped`, lines break at the terminal's width, or else at 80 columns, and go on further indented; text to be
+    copied must not be wrapped. Names break only at their blanks.
     """
 
     def __init__(self, out: TextIO, *, wrapped: bool = False) -> None:
@@ -65,7 +65,7 @@ class Page:
 
 
 def _wrapped(text: str, columns: int, before: int, indent: str) -> list[str]:
-    """The first line stands behind `before` characters, the others have the indent."""
+    """The first line follows `before` characters, the others have the indent."""
     lines = textwrap.wrap(
         text,
         max(columns, _LEAST_COLUMNS),

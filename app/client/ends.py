@@ -1,4 +1,4 @@
-"""When an ACL is to end, as operators type it: `8h`, `7d`, `2026-12-01T18:00:00Z`, `never`."""
+"""When an ACL ends, as operators type it: `8h`, `7d`, `2026-12-01T18:00:00Z`, `never`."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""A question of explain and what the service answers to it, as values."""
+"""A question of explain and the service's answer, as values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

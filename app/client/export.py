@@ -134,7 +134,7 @@ def _epilog() -> str:
 
 
 def _target(path: Path, *, force: bool) -> Path:
-    """The file that the path leads to, through links. Raises UsageError if it can't be written."""
+    """The file that the path leads to, with links resolved. Raises UsageError if it can't be written."""
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise UsageError(f"--output: `{path}` is not a regular file; name another one, or leave --output out")
@@ -149,7 +149,7 @@ def _write(target: Path, write: Callable[[TextIO], None], *, force: bool) -> Non
     """Writes all of the file or none of it. Raises UsageError."""
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
     try:
-        # The format has line ends of its own.
+        # The format has its own line ends.
         with beside.open("x", encoding="utf-8", newline="") as file:
             write(file)
             file.flush()

@@ -1,4 +1,4 @@
-"""The changes that a service has recorded: its pages of them, and each as a line."""
+"""The changes that a service has recorded: page by page, and each as a line."""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,7 +13,7 @@ _SIGNS = {"CREATED": "+", "CHANGED": "~", "DELETED": "-", "CONFIGURED": "="}
 
 
 def pages(service: Service, body: Mapping[str, object], limit: int) -> Iterator[Mapping[str, object]]:
-    """Pages of at most `limit` changes together, newest first. They go back in time, so that new ones change nothing.
+    """Pages of at most `limit` changes together, newest first: they go back in time, so new changes don't matter.
 
     A page may be empty and yet not be the last. Raises ServiceError.
     """

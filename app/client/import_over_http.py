@@ -22,12 +22,12 @@ _PAUSE_S, _LONGEST_PAUSE_S = 0.5, 2.0
 class AclCreator(Protocol):
     @property
     def timeout_s(self) -> float:
-        """For a batch, however often it is tried."""
+        """For a batch, including all tries."""
 
     def create_acls(
         self, acls: Sequence[NewAcl], *, timeout_s: float, comment: str | None
     ) -> tuple[list[CreateResult], str]:
-        """As `app.client.http.service.Service` does."""
+        """As in `app.client.http.service.Service`."""
 
 
 @dataclass(slots=True)
@@ -36,9 +36,9 @@ class HttpImportCounts:
     """Bindings that are in the store: the sum of the next two."""
     created: int = 0
     there: int = 0
-    """From before, or from earlier in the same file."""
+    """ACLs that existed before, or came earlier in the same file."""
     token: str | None = None
-    """Of the state that has the last batch."""
+    """The token of the state that has the last batch."""
 
 
 class HttpImporter:
@@ -81,7 +81,7 @@ class HttpImporter:
             except ServiceError as error:
                 pause_s = backoff.next_s()
                 left_s = deadline - time.monotonic() - pause_s
-                # Creating an ACL twice is as good as once, so what became of the first time does not matter.
+                # Creating an ACL twice is as good as once, so the outcome of the first try does not matter.
                 if not error.outcome_unknown or attempt == _TRIES or left_s <= 0:
                     raise
             time.sleep(pause_s)

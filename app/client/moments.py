@@ -26,7 +26,7 @@ def at_body(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def moment_given(text: str, option: str) -> str:
-    """As the service takes it. Raises UsageError, which names the option."""
+    """The moment as the service takes it. Raises UsageError, which names the option."""
     try:
         ago = span_of(utf_8(text))
         if ago is not None:

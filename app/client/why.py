@@ -32,7 +32,7 @@ _RULES = {
 def print_explanation(
     asked: Asked, found: Explained, access: Sequence[str], out: TextIO, allow_for: str | None = None
 ) -> None:
-    """`access` are the flags with which commands reach the same service; `allow_for`, when what they add ends."""
+    """`access` are the flags for commands to reach the same service; `allow_for` is when what they add ends."""
     page = Page(out)
     word, style = ("ALLOWED", "bold green") if found.is_allowed else ("DENIED", "bold red")
     resource = resource_text(asked.resource_type, asked.resource_name)
@@ -44,7 +44,7 @@ def print_explanation(
     if found.matching_count > (found.acl is not None):
         page.heading(_counted("Every ACL that matches", found.matching_count, len(found.matching)))
         page.lines(map(stored_acl_text, found.matching))
-    # What is allowed works; DENYs that don't meet it are for programs to look through (--output json).
+    # If it is allowed it works; DENYs that don't match it are left to programs (--output json).
     near_misses = () if found.is_allowed else found.near_misses
     if near_misses:
         page.heading("ACLs that nearly match")

@@ -57,7 +57,7 @@ def principal_named(text: str) -> str:
 
 
 def comment_of(text: str) -> str:
-    """What --comment says, to stand in the records of a change. Raises UsageError."""
+    """The text of --comment, for the records of a change. Raises UsageError."""
     try:
         return _comment(text)
     except argparse.ArgumentTypeError as refusal:
@@ -95,6 +95,6 @@ def _named(words: type[_Word], what: str, text: str) -> _Word:
 
 
 def terms_text(ends: object, owner: object) -> str:
-    """An end and an owner as they came, each null if there is none."""
+    """An end and an owner as the service sent them, each null if there is none."""
     until = "for ever" if ends is None else f"until {ends}"
     return f"{until}, owner {'nobody' if owner is None else quoted(str(owner))}"

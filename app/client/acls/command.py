@@ -1,6 +1,6 @@
 """`klamm acls`: kafka-acls' options, rules, texts and exit codes over a running Klamm.
 
-It has a parser of its own: kafka-acls reads its options by other rules than argparse, and refuses in its own words.
+It has its own parser: kafka-acls reads options by other rules than argparse, and refuses in its own words.
 """
 
 import sys
@@ -93,7 +93,7 @@ def _list(
 
 
 class _Terms(NamedTuple):
-    """What is said of the ACLs to add."""
+    """The end and the owner given for the ACLs to add."""
 
     expires_at: datetime | Literal[Keep.KEEP] | None
     owner: str | Literal[Keep.KEEP] | None
@@ -107,7 +107,7 @@ def _add(
     comment: str | None,
     terms: _Terms,
 ) -> list[NewAcl]:
-    """Those that are there are left as they are, or get the end and the owner that are given."""
+    """Existing ACLs are left as they are, or get the end and the owner that are given."""
     added: list[NewAcl] = []
     for pattern, entries in meant.items():
         there = {Entry.of(acl.binding): acl for acl in service.acls(AclBindingFilter(*pattern)).acls}
@@ -141,7 +141,7 @@ def _remove(service: Service, console: Console, *, meant: Meant, force: bool, co
 
 
 def _raise_refusal(results: Iterable[CreateResult | DeleteResult]) -> None:
-    """The other entries of the call are carried out nevertheless, as by Kafka."""
+    """The other entries of the call are still carried out, as by Kafka."""
     for result in results:
         if result.refusal is not None:
             raise ExecutionError(str(result.refusal))
@@ -160,7 +160,7 @@ _FAILED = 1
 
 
 def main(words: Sequence[str], out: TextIO, err: TextIO | None = None, answers: TextIO | None = None) -> int:
-    """Returns 0 if it is done, or the answer was no; 1 if it was refused or failed, as kafka-acls does."""
+    """Returns 0 if it is done or the answer was no, 1 if it was refused or failed, as kafka-acls does."""
     err = sys.stderr if err is None else err
     try:
         given = parse_options([utf_8(word) for word in words])
@@ -207,7 +207,7 @@ def _carry_out(given: Given, console: Console, err: TextIO) -> list[NewAcl]:
 
 
 def _work(given: Given) -> tuple[Work, Meant]:
-    """What is to be done, and the ACLs that it would add. Refuses what can be refused before the service is called."""
+    """What to do, and the ACLs that it would add. Refuses what can be refused before the service is called."""
     action, text = check_options(given), given.value("comment")
     comment = None if text is None else comment_of(text)
     match action:
@@ -233,5 +233,5 @@ def _owner_of(text: str) -> str | None:
 
 
 def _hint(text: str | None) -> str:
-    """Kafka's texts stay as they are; what they leave out is on a line beside them."""
+    """Kafka's texts stay as they are; a further line says what they leave out."""
     return "" if text is None else f"{_NAME}: {text}\n"

@@ -1,4 +1,4 @@
-"""The options of kafka-acls: which there are, what --help says of them, and how words are read.
+"""The options of kafka-acls: their names, what --help says of them, and how words are read.
 
 They are read by JOptSimple's rules, without abbreviations.
 """
@@ -187,7 +187,7 @@ def _read_option(word: str, rest: deque[str], given: Given) -> None:
     elif equals:
         given.note(name, argument)
     elif not takes.startswith("["):
-        # Whatever follows, even if it begins with a dash; that is how JOptSimple has it.
+        # Whatever follows, even if it begins with a dash, as in JOptSimple.
         if not rest:
             raise UsageError(f"Option {name} requires an argument")
         given.note(name, rest.popleft())
@@ -196,7 +196,7 @@ def _read_option(word: str, rest: deque[str], given: Given) -> None:
 
 
 def help_text() -> str:
-    """Its width is constant, so that it can be compared and searched."""
+    """The width is constant, so that the text can be compared and searched."""
     parts = ["usage: klamm acls (--list | --add | --remove) [OPTIONS]\n", textwrap.fill(_DESCRIPTION, _WIDTH) + "\n"]
     for title, options in _GROUPS:
         parts.append("\n".join([f"{title}:", *(_option_help(*each) for each in options)]) + "\n")

@@ -18,10 +18,10 @@ from app.formats.quoting import json_quoted, wide_quoted
 Writer = Callable[[Sequence[NewAcl], TextIO], None]
 
 Show = Callable[[str], str]
-"""How a name, a principal or a host is shown: on one line, and on a terminal without what would move the cursor."""
+"""How a name, a principal or a host is shown: on one line, and on a terminal without anything that moves the cursor."""
 
 _LINE_ENDS = {ord(each): each.encode("unicode_escape").decode() for each in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
-"""Every character that some program takes for the end of a line."""
+"""Every character that some program takes for a line end."""
 
 
 def on_one_line(text: str) -> str:
@@ -44,7 +44,7 @@ def entry_text(entry: Entry, show: Show) -> str:
 
 
 def current_acls(pattern: Pattern, acls: Iterable[NewAcl], show: Show) -> str:
-    """What kafka-acls does not know, an ACL's end and owner, follows its line."""
+    """An ACL's end and owner, which kafka-acls does not know, follow its line."""
     entries = sorted((Entry.of(acl.binding), terms_note(acl)) for acl in acls)
     lines = "\n".join(f"\t{entry_text(entry, show)}{note}" for entry, note in entries)
     return f"Current ACLs for resource `{pattern_text(pattern, show)}`:\n{lines}\n\n"

@@ -140,7 +140,7 @@ def _outcomes(asserted: AssertedAcls, files: Iterable[tuple[TestFile, Authorizer
 
 
 def _strangers(asserted: AssertedAcls, files: Iterable[TestFile]) -> list[str]:
-    """Notes of principals that no ACL speaks of: of a misspelt one much can be said that holds."""
+    """Notes of principals that are in no ACL: many assertions about a misspelt one would hold."""
     named = {
         principal: test
         for file in files

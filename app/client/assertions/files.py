@@ -15,7 +15,7 @@ from app.formats.command_errors import UsageError
 from app.formats.yaml_documents import Fields, Items, Scalar, Value, YamlFault, read_documents
 
 CONFIGS = (SUPER_USERS, ALLOW_EVERYONE)
-"""The properties that decide about access."""
+"""The properties that affect access."""
 
 _MAX_SHOWN = 200
 _FILE_FIELDS = ("tests", "configs")
@@ -27,7 +27,7 @@ _TEST_FIELDS = ("name", "comment", "assert", *_STRUCTURED)
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """`name` is its sentence if it has no other. `assertions` are all that it says."""
+    """`name` is its sentence if it has no other name. `assertions` are all that it states."""
 
     path: str
     line: int
@@ -56,7 +56,7 @@ def read_tests(path: str) -> TestFile:
     except YamlFault as fault:
         reader.fail(fault.line, str(fault))
     if not reader.problems and not reader.tests:
-        # INVARIANT: a file without effect is never taken for one that holds.
+        # INVARIANT: a file without tests never counts as one that holds.
         reader.fail(1, "no test is in it; write a list of sentences, such as - User:alice may READ topic:orders")
     if reader.problems:
         more = ["there may be more"] if len(reader.problems) > MAX_PROBLEMS else []

@@ -16,7 +16,7 @@ from app.core.verdicts import Rule
 from app.formats.arguments import one_line
 
 MAX_WITNESSES = 5
-"""Shown of one test; JSON shows no more."""
+"""The most witnesses shown for one test, also in JSON."""
 
 _RULES = {
     Rule.SUPER_USER: "it is a super user",
@@ -28,7 +28,7 @@ _TOO_MUCH = "more names and hosts than can be looked at; narrow it down, by name
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`witnesses` may be one more than are shown; None: it was too much to be worked out, which is no pass."""
+    """`witnesses` may be one more than are shown; None: it was too much to work out, which is not a pass."""
 
     test: Test
     witnesses: Sequence[Witness] | None
@@ -169,5 +169,5 @@ def _attribute(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    # Characters that XML has no place for come as escapes.
+    # Characters that XML can't hold are escaped.
     return escape(one_line(text))

@@ -1,7 +1,7 @@
 """Assertions as people write them: `nobody but User:a, User:b may READ topic:pii.* from 10.0.0.0/8`.
 
-Commas part the entries of a list; one within a word belongs to it, as in `User:CN=a,OU=b`. What stands in double quotes
-is taken as it is. A `*` without quotes at the end of a name stands for all names that begin so. Faults are UsageErrors.
+Commas separate the entries of a list; one within a word belongs to it, as in `User:CN=a,OU=b`. Text in double quotes is
+taken as it is. An unquoted `*` at the end of a name stands for all names with that prefix. Faults are UsageErrors.
 """
 
 import re
@@ -43,12 +43,12 @@ class Word:
     is_bare: bool = True
     ends_bare: bool = True
     goes_on: bool = False
-    """Whether a comma came behind it."""
+    """Whether a comma followed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is said, before it is multiplied out. Without principals and others it is of nobody: a fault."""
+    """A sentence before it is multiplied out. Without principals and others it is about nobody: a fault."""
 
     principals: Sequence[Word]
     others: bool
@@ -133,7 +133,7 @@ class _Reader:
         return False, True, self._list("a principal, such as User:alice")
 
     def _list(self, what: str, *, split: bool = False) -> list[Word]:
-        """With `split` no entry can have a comma, so none needs a blank behind it."""
+        """With `split` no entry can contain a comma, so commas need no blank after them."""
         found: list[Word] = []
         while self._at < len(self._words):
             word = self._words[self._at]
@@ -170,7 +170,7 @@ class _Reader:
 
 
 def assertions_of(parts: Parts) -> tuple[Assertion, ...]:
-    """All that is said, one by one for each resource and host. Raises UsageError."""
+    """One assertion for each resource and host. Raises UsageError."""
     principals = tuple(dict.fromkeys(_principal(each) for each in parts.principals))
     resources = list(dict.fromkeys(_resource(each) for each in parts.resources))
     hosts = list(dict.fromkeys(_host(each.text) for each in parts.hosts)) or [WILDCARD]

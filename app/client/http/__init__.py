@@ -1,5 +1,5 @@
-"""client/http: how is a running Klamm asked?
+"""client/http: how is a running Klamm called?
 
-Addresses, credentials, deadlines, repeats, and every failure as one line for the operator.
+Addresses, credentials, deadlines, retries, and every failure as one line for the operator.
 May import: core, formats; httpx. Called by: the commands of client.
 """

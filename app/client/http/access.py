@@ -40,11 +40,11 @@ class Access:
     """http://host:port, https://host:port or unix:/path."""
     principal: str
     client_address: str = LOOPBACK
-    """Of this side."""
+    """The client's own address."""
     token: str | None = field(default=None, repr=False)
     token_file: Path | None = None
     named_by: str = "--token-file"
-    """Where the token's file was named, for errors."""
+    """What named the token's file, for errors."""
     ca_file: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
@@ -170,7 +170,7 @@ def _path(text: str | None) -> Path | None:
 
 
 def _own_address(access: Access) -> str:
-    """The address that the service would see, as ACLs with hosts mean it. Nothing is sent."""
+    """The address that the service would see, for ACLs with hosts. Nothing is sent."""
     if access.socket_path is not None:
         return LOOPBACK
     import httpx  # noqa: PLC0415 - takes long to load, and help needs none of it
@@ -188,9 +188,9 @@ def _own_address(access: Access) -> str:
 
 
 def checked_url(text: str) -> str:
-    """Without a slash at its end, scheme and host in lower case. Raises UsageError.
+    """The URL without a slash at its end, with scheme and host in lower case. Raises UsageError.
 
-    A path may stand there for a proxy that wants one, but none of the API's own.
+    It may have a path for a proxy that needs one, but none of the API's own.
     """
     scheme, colon, rest = text.partition(":")
     if colon and scheme.lower() == "unix":
@@ -202,7 +202,7 @@ def checked_url(text: str) -> str:
     except (httpx.InvalidURL, ValueError):
         raise _no_address(text) from None
     if url.userinfo:
-        # Not repeated, for it may be a password.
+        # Not repeated, as it may be a password.
         raise UsageError("--klamm: an address holds no name or password; put a token into a file (--token-file)")
     if url.scheme not in ("http", "https") or not url.host:
         raise _no_address(text)

@@ -54,7 +54,7 @@ def parse_properties(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """A backslash at the end continues a line, whose number is that of its first line in the file."""
+    """A backslash at its end continues a line; its number is that of its first line in the file."""
     begun, began_at = "", 0
     for number, line in enumerate(_LINE_END.split(text), start=1):
         if not begun:

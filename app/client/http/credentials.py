@@ -1,4 +1,4 @@
-"""How a command proves who calls, with a token or a certificate, and whom it trusts."""
+"""How a command proves who is calling, with a token or a certificate, and whom it trusts."""
 
 import os
 import ssl
@@ -19,7 +19,7 @@ class Bearer:
         """The content of a pipe, which can be read only once."""
 
     def header(self) -> dict[str, str]:
-        """Empty without a token. A file is read each time, because tokens are renewed.
+        """Empty without a token. A file is read each time, as tokens are renewed.
 
         Raises UsageError, without any part of the token, if it can't be read or sent, or if others could read it.
         """
@@ -37,7 +37,7 @@ class Bearer:
         try:
             with path.open("rb") as file:
                 refuse_if_open(file, path, self._access.named_by, "the token")
-                # All of a pipe: it may come in pieces.
+                # Reads a pipe to its end, as it may come in pieces.
                 text = file.read(_MAX_TOKEN_BYTES + 1).decode("latin-1")
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     self._kept = text
@@ -82,7 +82,7 @@ def _load_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> 
         except OSError as error:
             raise UsageError(f"--command-config: can't read `{path}` ({error.strerror})") from None
     try:
-        # The empty password: OpenSSL would ask for one at the terminal otherwise.
+        # With no password at all, OpenSSL would ask for one at the terminal.
         context.load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, ValueError):
         raise UsageError(

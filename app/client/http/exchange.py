@@ -1,4 +1,4 @@
-"""One call over HTTP: deadlines, repeats where they do no harm, and every failure as one line for the operator."""
+"""One call over HTTP: deadlines, retries where they do no harm, and every failure as one line for the operator."""
 
 import email.utils
 import json
@@ -17,10 +17,10 @@ from app.client.http.replies import ServiceError
 from app.core.backoff import Backoff
 
 MAX_REPLY_BYTES = 128 * 1024 * 1024
-"""More than a page of 1,000 ACLs can have, however long their names are."""
+"""More than a page of 1,000 ACLs can hold, however long their names are."""
 
 _CONNECT_PATIENCE_S = 5.0
-"""How long a refused connection is tried again: long enough for a restart, short enough for a mistyped address."""
+"""How long a refused connection is retried: long enough for a restart, short enough for a mistyped address."""
 
 _FIRST_BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 3.0
@@ -50,10 +50,10 @@ class _Request:
 class _Failure:
     error: ServiceError
     again: bool = False
-    """Whether another attempt may follow, after `wait_s` seconds at least."""
+    """Whether another attempt may follow, after at least `wait_s` seconds."""
     wait_s: float = 0.0
     answered: bool = True
-    """False if no connection came about."""
+    """False if no connection was made."""
 
 
 class Exchange:
@@ -63,8 +63,8 @@ class Exchange:
         self._bearer = Bearer(access)
         verify = tls_context(access)
         self._reads = self._client(verify, kept=1)
-        # The service may close a kept connection just when an update goes out on it. Then nobody could say whether the
-        # update was made, so updates keep none.
+        # The service may close a kept connection just when an update goes out on it. Its outcome would be unknown, so
+        # updates keep none.
         self._updates = self._client(verify, kept=0)
 
     def _client(self, verify: ssl.SSLContext, kept: int) -> httpx.Client:
@@ -85,7 +85,7 @@ class Exchange:
     def answer(
         self, method: str, path: str, content: bytes | None, *, idempotent: bool, timeout_s: float
     ) -> dict[str, object]:
-        """Repeats within `timeout_s`; whatever became of the call if it is `idempotent`. Raises ServiceError."""
+        """Retries within `timeout_s`; if `idempotent`, whatever the outcome of the call. Raises ServiceError."""
         request = _Request(method, path, content, idempotent)
         began_at = time.monotonic()
         deadline = began_at + timeout_s
@@ -104,7 +104,7 @@ class Exchange:
     def lines(self, path: str, *, silence_s: float) -> Iterator[bytes]:
         """The lines of a reply that goes on until the service ends it, or the caller closes this.
 
-        Raises ServiceError if it is refused, breaks off or says nothing for `silence_s`; `again` tells whether that may
+        Raises ServiceError if it is refused, breaks off or is silent for `silence_s`; `again` tells whether that may
         pass.
         """
         request = _Request("GET", path, None, idempotent=True)
@@ -172,7 +172,7 @@ class Exchange:
     def _refused(self, response: httpx.Response, body: bytes, request: _Request) -> _Failure:
         status, url = response.status_code, self._access.url
         problem = _problem(body)
-        # A 503 of Klamm's own says that nothing was done.
+        # A 503 from Klamm itself says that nothing was done.
         unknown = (
             not request.idempotent
             and status >= httpx.codes.INTERNAL_SERVER_ERROR
@@ -197,7 +197,7 @@ class Exchange:
                 words.append(_LOOK_FIRST)
             text = "; ".join(words)
         error = ServiceError(text, code=code, status=status, outcome_unknown=unknown)
-        # After a 504 nobody knows whether an update was made. A proxy's own answer says nothing about that either.
+        # After a 504 it is unknown whether an update was made. A proxy's own answer does not say either.
         is_retriable = problem is not None and problem.get("retriable") is True
         again = status in _PASSING_STATUS and (request.idempotent or (status in (429, 503) and is_retriable))
         return _Failure(error, again, _retry_after_s(response))
@@ -273,7 +273,7 @@ def _details(problem: dict[str, object]) -> str:
 
 
 def _retry_after_s(response: httpx.Response) -> float:
-    """0 if the service asks for no wait, or in a way that can't be read."""
+    """0 if the service asks for no wait, or its header can't be read."""
     text = response.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdecimal():
         return float(text[:9])

@@ -15,8 +15,8 @@ _NONE = "NONE"
 class ServiceError(CommandError):
     """`code` is Kafka's error name and `status` the HTTP status, as far as the service gave them.
 
-    `outcome_unknown`: the call was an update, and nobody knows whether it was made. `again`: asking again, after
-    `wait_s` seconds at least, may do. `oldest_token` is the one that works where a stream can't go on.
+    `outcome_unknown`: the call was an update, and it is not known whether it was made. `again`: asking again, after at
+    least `wait_s` seconds, may work. `oldest_token` is the oldest that works, if a stream can't go on.
     """
 
     again = False
@@ -46,7 +46,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class CreateResult:
-    """`created` is False if the ACL was there already, or was refused."""
+    """`created` is False if the ACL existed already, or was refused."""
 
     id: UUID | None
     created: bool
@@ -55,7 +55,7 @@ class CreateResult:
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """`matches` are deleted."""
+    """`matches` are the deleted ACLs."""
 
     matches: tuple[StandardAcl, ...]
     refusal: Refusal | None
@@ -101,7 +101,7 @@ def parse_created(body: object) -> CreateResult:
 
 
 def parse_deleted(body: object) -> DeleteResult:
-    """If one match was refused, so is the result."""
+    """If one match was refused, the result is refused too."""
     fields = parse_object(body)
     refusal = _refusal(fields)
     matches = []
@@ -149,7 +149,7 @@ def _id(fields: Mapping[str, object]) -> UUID:
 
 
 def _expires_at(fields: Mapping[str, object]) -> datetime | None:
-    """None also of a service that knows no ends yet."""
+    """None also from a service that has no ends yet."""
     if fields.get("expires_at") is None:
         return None
     try:

@@ -29,19 +29,19 @@ PAGE_ACLS = 1_000
 """The largest page that the service gives."""
 
 MAX_CALL_BYTES = 6 * 1024 * 1024
-"""Of ACLs in one call, as JSON; the service takes bodies of 8 MiB."""
+"""The most bytes of ACLs in one call, as JSON; the service takes bodies of 8 MiB."""
 
 _MAX_LOOKS = 8
-"""How often a listing is begun anew because the ACLs changed meanwhile."""
+"""How often a listing starts again because the ACLs changed meanwhile."""
 
 _PAUSE_S, _LONGEST_PAUSE_S = 0.2, 1.0
 _MAX_SERVICE_TIMEOUT_MS = 300_000
 _SERVICE_SHARE = 0.9
-"""The part of a call's time that the service may take, so that it is the one to say that time is over."""
+"""The share of a call's time that the service may take, so that it is the first to report a timeout."""
 
 
 class Service:
-    """Reads are always repeated, updates only if they can't have been carried out.
+    """Reads are always retried, updates only if they can't have been carried out.
 
     All calls raise ServiceError, or UsageError if a token can't be read.
     """
@@ -79,7 +79,7 @@ class Service:
     ) -> dict[str, Any]:
         """Adds `context` if the body has none.
 
-        `idempotent`: it may be repeated whatever became of it.
+        `idempotent`: it may be retried whatever its outcome.
         """
         context = {"principal": self.principal, "client_address": self._access.client_address}
         content = json.dumps({"context": context, **body}, separators=(",", ":")).encode()
@@ -96,8 +96,8 @@ class Service:
     ) -> tuple[list[CreateResult], str]:
         """One result for each ACL, in order, and the token of the state that has them (KIP-140).
 
-        An ACL that is there gets the terms that are said. With `if_unchanged_since` nothing is created unless the store
-        is still at that token.
+        An existing ACL gets the terms given here. With `if_unchanged_since` nothing is created unless the store is
+        still at that token.
         """
         body = {"bindings": [acl_body(each) for each in acls]}
         reply = self._update("/v1/acls", _remarked(body, if_unchanged_since, comment), timeout_s)
@@ -118,7 +118,7 @@ class Service:
     def alter_configs(
         self, values: Mapping[str, str | None], *, if_unchanged_since: str | None = None, comment: str | None = None
     ) -> str:
-        """Sets properties, or puts them back to their start-up values (None), and returns the token of the state after.
+        """Sets properties, or returns them to their start-up values (None), and returns the token of the state after.
 
         Guarded as `create_acls` is. Raises ServiceError also if a property is refused.
         """
@@ -169,13 +169,13 @@ class Service:
         found: list[StandardAcl] = []
         first, cursor = self._page(wanted, limit, None, found)
         if cursor is None:
-            # One page is one look at the ACLs, unless they changed while the service was searching.
+            # One page is one state of the ACLs, unless they changed while the service was searching.
             return AclListing(found, first)
         while cursor is not None:
             token, cursor = self._page(wanted, limit, cursor, found)
             if token != first:
                 return None
-        # What changed while the last page was searched may stand in it.
+        # What changed while the last page was searched may be in it.
         last, _ = self._page(wanted, 1, None, [])
         return AclListing(found, first) if last == first else None
 
@@ -201,8 +201,8 @@ def _remarked(body: Mapping[str, object], if_unchanged_since: str | None, commen
 
 
 def looks() -> Iterator[None]:
-    """The tries of what has to be read as of one token. Between two of them a burst of changes passes, and replicas
-    that follow each other meet.
+    """The tries to read something at one token. The pauses between them let a burst of changes pass, and replicas that
+    follow each other catch up.
     """
     backoff = Backoff(_PAUSE_S, _LONGEST_PAUSE_S, random.uniform)
     for look in range(_MAX_LOOKS):
@@ -212,7 +212,7 @@ def looks() -> Iterator[None]:
 
 
 def batches(acls: Iterable[NewAcl], most: int) -> Iterator[list[NewAcl]]:
-    """As many together as one call takes, but at most `most`."""
+    """The ACLs in lists as long as one call takes, and of at most `most`."""
     batch: list[NewAcl] = []
     size = 0
     for acl in acls:

@@ -41,7 +41,7 @@ _REFUSED_SHOWN = 5
 class Done:
     plan: Plan
     token: str
-    """Of the state after the last call."""
+    """The token of the state after the last call."""
     created: int = 0
     changed: int = 0
     deleted: int = 0
@@ -111,7 +111,7 @@ def _check(arguments: argparse.Namespace, out: TextIO) -> None:
 
 
 def check_can_ask(output: str, out: TextIO, look: str, *, is_read: bool = False) -> None:
-    """Raises UsageError unless somebody can confirm; `look` is how to see the plan only, `is_read` standard input."""
+    """Raises UsageError unless somebody can confirm. `look`: how to see the plan only; `is_read`: stdin is read."""
     if output == "json":
         raise UsageError("--output json asks nobody; add --yes")
     if is_read or not (sys.stdin.isatty() and out.isatty()):
@@ -145,8 +145,8 @@ def carry_out(
 ) -> Done:
     """Creates, then changes, then deletes. `report` is called after each call, if there are many.
 
-    Each call is guarded by the token that the one before has left. As soon as anything is refused, or somebody else has
-    changed anything, it stops with a ServiceError that says how far it came, and `way_out`.
+    Each call is guarded by the token that the one before returned. As soon as anything is refused, or somebody else has
+    changed anything, it stops with a ServiceError that says how far it got, and `way_out`.
     """
     done = Done(plan, plan.token)
     parts = (
@@ -195,7 +195,7 @@ def _delete(service: Service, some: Sequence[NewAcl], done: Done, comment: str |
         [AclBindingFilter(*each) for each in bindings], if_unchanged_since=done.token, comment=comment
     )
     done.deleted += sum(len(each.matches) for each in results)
-    # The guard makes sure of what the plan has seen, but a saved plan may have been edited.
+    # The guard ensures that the ACLs are those that the plan has seen, but a saved plan may have been edited.
     refused = [
         (acl, each.refusal or "there is no such ACL")
         for acl, each in zip(bindings, results, strict=True)
@@ -212,7 +212,7 @@ def _raise_refused(refused: Sequence[tuple[AclBinding, object]], what: str) -> N
 
 
 def stopped(error: ServiceError, under_way: str, rest: str) -> ServiceError:
-    """The error with what an operator needs: `rest` says how far the work came, and what to do now."""
+    """The error with what an operator needs: `rest` says how far the work got, and what to do now."""
     why = str(error)
     if error.code in _CHANGED_SINCE:
         why = "somebody else has changed the ACLs or the configuration since the plan, so nothing more was done"

@@ -84,7 +84,7 @@ class StoreState:
     config: AuthorizerConfig | None
     """None if the caller may not read it."""
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Those that are stored, and so override the start-up's."""
+    """Properties that are stored, and so override the start-up values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def check_words(acls: Iterable[AclBinding]) -> None:
 
 
 def _read_config(service: Service) -> tuple[AuthorizerConfig | None, Mapping[str, str], str | None]:
-    """The configuration, what of it is stored, and its token; none of them if the caller may not read them."""
+    """The configuration, its stored properties, and its token; none of them if the caller may not read them."""
     try:
         reply = service.get("/v1/configs")
     except ServiceError as error:

@@ -63,11 +63,11 @@ def code(text: str) -> str:
     short = one_line(text if len(text) <= MAX_CELL else f"{text[:MAX_CELL]}... ({len(text)} characters)")
     if not short:
         return ""
-    # Neighbouring blanks would be shown as one.
+    # Consecutive blanks would be shown as one.
     spread = re.sub(" {2,}", lambda found: "\\x20" * len(found[0]), short)
     if _PLAIN.match(spread) and spread == spread.strip():
         return f"`{spread}`"
-    # INVARIANT: whatever could end the cell or begin a tag, a link or emphasis stands there as a number.
+    # INVARIANT: whatever could end the cell or begin a tag, a link or emphasis is written as a character reference.
     return f"<code>{''.join(each if each.isalnum() else f'&#{ord(each)};' for each in spread)}</code>"
 
 

@@ -30,15 +30,15 @@ _EPILOG = (
     "Exit codes: 0 shown; 1 refused or failed; 2 asked for wrongly; 130 Ctrl-C; 141 the reader of a pipe has gone."
 )
 _MOST_GUESSED = 20_000
-"""Principals that a misspelt one is compared with."""
+"""The most principals that a misspelt one is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What is about the principal and stays."""
+    """What concerns the principal and stays."""
 
     owned: list[NewAcl]
-    """ACLs of others whose owner it is said to be."""
+    """ACLs of others that name it as owner."""
     on_it: list[NewAcl]
     """ACLs of others on the principal itself, such as to make tokens for it."""
     is_super_user: bool | None

@@ -85,7 +85,7 @@ def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: boo
 
 
 def print_way(saved: str | None, plan: Plan, out: TextIO) -> None:
-    """How to carry out a plan that was only shown."""
+    """Prints how to carry out a plan that was only shown."""
     if saved is None:
         out.write("\nTo do this: save it with --save PLAN, review it, and give it to klamm apply --plan PLAN.\n")
         return
@@ -99,7 +99,7 @@ def print_way(saved: str | None, plan: Plan, out: TextIO) -> None:
 
 
 def changes_groups(plan: Plan) -> bool:
-    """Whether an ACL changes that speaks of all who are in a group."""
+    """Whether an ACL of a group changes, which applies to all its members."""
     changed = [each.binding for each in (*plan.create, *plan.delete)] + [each.binding for each in plan.change]
     return any(each.principal.startswith(GROUP_PREFIX) for each in changed)
 
@@ -233,7 +233,7 @@ def _besides(texts: Iterable[str]) -> str:
 
 
 def plainly(text: str) -> str:
-    """The text as it is, or in quotes if it might be taken for something else."""
+    """The text as it is, or in quotes if it could be mistaken for something else."""
     plain = text.isprintable() and not any(each in text for each in _QUOTED)
     return text if plain else one_line(json.dumps(text, ensure_ascii=False))
 

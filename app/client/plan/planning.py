@@ -22,7 +22,7 @@ _MAX_FILE_BYTES = 512 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Which ACLs are deleted if the files do not have them. No principals, or no prefixes, mean all."""
+    """Which ACLs are deleted if they are not in the files. No principals, or no prefixes, mean all."""
 
     wanted: bool = False
     principals: frozenset[str] = frozenset()
@@ -38,7 +38,7 @@ class Prune:
 
 @dataclass(frozen=True, slots=True)
 class TermsChange:
-    """An ACL that stays, and gets another end or owner."""
+    """An ACL that stays but gets another end or owner."""
 
     binding: AclBinding
     before: AclTerms
@@ -60,9 +60,9 @@ class Plan:
     delete: tuple[NewAcl, ...]
     unchanged: int
     left_alone: int
-    """How many ACLs are kept though the files do not have them."""
+    """How many ACLs are kept although they are not in the files."""
     prunable: int
-    """How many ACLs `prune` holds, wanted or not."""
+    """How many ACLs `prune` covers, wanted or not."""
 
     @property
     def is_empty(self) -> bool:
@@ -84,7 +84,7 @@ class Plan:
 
     @property
     def limits_words(self) -> list[str]:
-        """What `klamm apply` has to be told besides, so that it deletes as much."""
+        """The further flags that `klamm apply` needs to delete this many."""
         count, percent = len(self.delete), -(-len(self.delete) * 100 // max(self.prunable, 1))
         most = ["--max-deletes", str(count)] if count > DEFAULT_MAX_DELETES else []
         return [*most, *(["--max-delete-percent", str(percent)] if percent > DEFAULT_MAX_DELETE_PERCENT else [])]
@@ -101,7 +101,7 @@ def _denies(acl: NewAcl) -> bool:
 class Limits:
     max_deletes: int = DEFAULT_MAX_DELETES
     max_delete_percent: int = DEFAULT_MAX_DELETE_PERCENT
-    """Of the prunable ACLs."""
+    """The most to delete, in percent of the prunable ACLs."""
 
     def refusal(self, plan: Plan) -> str | None:
         count = len(plan.delete)
@@ -110,7 +110,7 @@ class Limits:
                 f"{counted(count)} would be deleted, more than --max-deletes {self.max_deletes}; "
                 f"if that is meant, say --max-deletes {count}"
             )
-        # INVARIANT: what is deleted is prunable, so this is never a part of nothing, and never more than all.
+        # INVARIANT: what is deleted is prunable, so `whole` is never 0, and the share never more than all.
         whole = max(plan.prunable, count)
         if count * 100 > self.max_delete_percent * whole:
             percent = -(-count * 100 // whole)
@@ -124,7 +124,7 @@ class Limits:
 def make_plan(
     desired: Mapping[AclBinding, NewAcl], there: Mapping[AclBinding, AclTerms], token: str, prune: Prune
 ) -> Plan:
-    """A desired ACL that is there keeps the terms of which nothing is said."""
+    """A desired ACL that exists keeps the terms that are not given."""
     unwanted = there.keys() - desired.keys()
     delete = sorted(filter(prune.holds, unwanted), key=sort_key)
     create = sorted(desired.keys() - there.keys(), key=sort_key)
@@ -200,7 +200,7 @@ def load_plan(path: str) -> tuple[str, Plan]:
 
 
 def check_plan(path: str, plan: Plan, acls: Mapping[AclBinding, AclTerms]) -> None:
-    """Raises UsageError unless this plan can have been made of these ACLs, which are those as of its token."""
+    """Raises UsageError unless this plan can have been made from these ACLs, which are those at its token."""
     wrong = next(_misfits(plan, acls), None)
     if wrong is not None:
         raise UsageError(f"--plan: `{path}` does not fit the ACLs that it was made of: {wrong}; plan again")

@@ -1,4 +1,4 @@
-"""The ACLs that files want. Files are named one by one, or all of a folder; none is left out silently."""
+"""The ACLs that files ask for. Files are named singly, or by their folder; none is left out silently."""
 
 import gc
 import os
@@ -27,7 +27,7 @@ class Source(NamedTuple):
     path: str
     acls: int
     ended: int = 0
-    """ACLs that it has as well, whose end has passed."""
+    """How many more ACLs it has whose end has passed."""
 
     def __str__(self) -> str:
         ended = f", and {counted(self.ended)} that ended" if self.ended else ""
@@ -91,7 +91,7 @@ def read_wanted(paths: Sequence[str], format_name: str | None) -> Wanted:
             else:
                 acls[binding] = acl
     if not acls:
-        # INVARIANT: what has no ACL at all is never taken for the wish to have none.
+        # INVARIANT: files without any ACL are never taken as a wish to have none.
         raise UsageError(f"the files have no ACL that has not ended ({sum(each.ended for each in sources)} have)")
     repeated.sort(key=lambda each: (sort_key(each[0]), each[2]))
     return Wanted(acls, tuple(paths), tuple(sources), tuple(left_out), tuple(repeated))
@@ -115,7 +115,7 @@ def read_file(path: str, format_name: str | None) -> tuple[dict[AclBinding, NewA
 
 
 def _joined(acl: NewAcl, other: NewAcl, *paths: str) -> NewAcl:
-    """The terms that either of them says. Raises UsageError if they say different ones."""
+    """The ACL with the terms that either gives. Raises UsageError if they give different ones."""
     for name in AclTerms._fields:
         said = {getattr(each, name) for each in (acl, other)} - {KEEP}
         if len(said) > 1:

@@ -27,7 +27,7 @@ _BY_ACL, _SUPER_USER, _BY_DEFAULT = "MatchingAcl", "SuperUser", "DefaultAllow"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a row gives and takes, and by which ACLs; of those that are not listed there is only the number."""
+    """What a row allows and denies, and by which ACLs; those that are not listed are only counted."""
 
     host: str
     operations: Sequence[str]
@@ -105,11 +105,11 @@ def write(form: str, reply: Mapping[str, object], table: Table, write_text: Call
         # ASCII, so that no name in it moves a terminal's cursor.
         out.write(json.dumps(reply, indent=2) + "\n")
     elif form == "csv":
-        # CSV has no escapes, so a terminal gets texts without what would move its cursor.
+        # CSV has no escapes, so a terminal gets texts without anything that would move its cursor.
         rows = (table.columns, *table.rows)
         out.writelines(csv_line(map(harmless, row) if out.isatty() else row) + "\r\n" for row in rows)
     elif form == "markdown":
-        # Names stand in code spans, which none of them can leave.
+        # Names are in code spans, which they can't end.
         out.write(f"### {table.title}\n\n| {' | '.join(table.columns)} |\n|{'---|' * len(table.columns)}\n")
         out.writelines(f"| {' | '.join(map(code, row))} |\n" for row in table.rows)
     else:

@@ -1,4 +1,4 @@
-"""`klamm undo`: takes back what transactions have changed."""
+"""`klamm undo`: undoes what transactions have changed."""
 
 import argparse
 import sys
@@ -219,7 +219,7 @@ def _save(undo: Undo, arguments: argparse.Namespace, url: str, out: TextIO) -> i
 
 
 def _carry_out(service: Service, undo: Undo, comment: str) -> Done:
-    """ACLs, then properties. Raises ServiceError, which says how far it came."""
+    """ACLs first, then properties. Raises ServiceError, which says how far it got."""
     done = carry_out(service, undo.proposal.plan, lambda _: None, comment, _WAY_OUT)
     values = undo.inverse.properties
     if not values:

@@ -1,4 +1,4 @@
-"""What changes have to be followed by for everything to be as it was before them."""
+"""What has to follow changes to make everything as it was before them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from app.core.kafka.bindings import AclBinding, AclTerms
 
 Json = Mapping[str, object]
 Subject = AclBinding | str
-"""What a change is of: an ACL, by its seven fields, or a property, by its name."""
+"""The subject of a change: an ACL, by its seven fields, or a property, by its name."""
 
 
 def subject_of(change: Json) -> Subject:
@@ -19,7 +19,7 @@ def subject_of(change: Json) -> Subject:
 
 
 def terms_before(change: Json) -> AclTerms | None:
-    """What the ACL of this change was before it; None: it was not there. Raises ServiceError."""
+    """The terms of this change's ACL before it; None: it did not exist. Raises ServiceError."""
     match parse_text(change, "change"):
         case "CREATED":
             return None
@@ -31,7 +31,7 @@ def terms_before(change: Json) -> AclTerms | None:
 
 
 def value_before(change: Json) -> str | None:
-    """What the property of this change was before it; None: its start-up value."""
+    """The value of this change's property before it; None: its start-up value."""
     value = parse_object(change.get("config")).get("prior_value")
     return value if isinstance(value, str) else None
 
@@ -43,9 +43,9 @@ class Inverse:
     acls: dict[AclBinding, AclTerms | None] = field(default_factory=dict)
     properties: dict[str, str | None] = field(default_factory=dict)
     changed_since: list[Json] = field(default_factory=list)
-    """The last change of each that is left as it is, because somebody has changed it since."""
+    """The last change of each subject that is left as it is, because somebody has changed it since."""
     ended: list[AclBinding] = field(default_factory=list)
-    """Those whose former end has passed, so that they would not be there any more: they are not created again."""
+    """ACLs whose former end has passed, so that they would be gone by now: they are not created again."""
 
     @property
     def is_empty(self) -> bool:
@@ -64,7 +64,7 @@ def inverse_of(
     `since` has the last change of whatever was changed after them. INVARIANT: what is in it is not touched.
     """
     inverse = Inverse()
-    # INVARIANT: newest first, so that of each the oldest change has the last word.
+    # INVARIANT: newest first, so that for each subject the oldest change decides.
     oldest = {subject_of(each): each for each in changes}
     for subject, change in oldest.items():
         if isinstance(subject, str):

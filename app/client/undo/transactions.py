@@ -1,4 +1,4 @@
-"""What transactions have changed, and what of it was changed again since, from the records of a service."""
+"""What transactions have changed, and what of that has changed since, from the records of a service."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,15 +12,15 @@ from app.core.token import Token
 from app.formats.acl_bodies import filter_body
 
 _MOST_CHANGES = 100_000
-"""That are undone at once."""
+"""The most that are undone at once."""
 _MOST_SINCE = 1_000_000
-"""Later changes that are looked through for those of properties, which no filter finds."""
+"""The most later changes that are searched for those of properties, which no filter finds."""
 
 
 def changes_of(service: Service, first: Token, last: Token) -> tuple[list[Json], Token, bool]:
-    """The changes of all transactions from that of `first` to that of `last`, newest first; also the state after them.
+    """The changes of all transactions from that of `first` to that of `last`, newest first; the state after them.
 
-    And whether they have those of properties.
+    And whether changes of properties are among them.
     """
     newest = _change_at(service, last)
     oldest = newest if first == last else _change_at(service, first)
@@ -64,7 +64,7 @@ def _too_old(token: Token, known: Json) -> ServiceError:
 def changed_since(
     service: Service, subjects: Mapping[Subject, None], upto: Token, now: Token
 ) -> Mapping[Subject, Json]:
-    """The last change of each of them behind `upto`."""
+    """The last change of each subject after `upto`."""
     acls = [each for each in subjects if isinstance(each, AclBinding)]
     behind = {"since": str(upto), "until": str(now)}
     later: dict[Subject, Json] = {}

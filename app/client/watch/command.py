@@ -33,7 +33,7 @@ _EPILOG = (
     "141 the reader of the pipe has gone."
 )
 _ANYBODY = "User:ANONYMOUS"
-"""watch asks for nobody's decisions, so it needs no --as."""
+"""watch asks for no decisions, so it needs no --as."""
 
 Show = Callable[[bytes, Event], None]
 
@@ -94,7 +94,7 @@ def _tell(text: str) -> None:
 
 
 def _as_json(out: TextIO, *, bookmarks: bool) -> Show:
-    """Each event as it came; a terminal gets escapes for what it would obey."""
+    """Each event as it came; on a terminal, control characters are escaped."""
     is_terminal = out.isatty()
 
     def show(line: bytes, event: Event) -> None:
@@ -107,7 +107,7 @@ def _as_json(out: TextIO, *, bookmarks: bool) -> Show:
 
 
 def _as_text(out: TextIO, *, bookmarks: bool) -> Show:
-    """On a terminal, long lines are broken at its width, and what follows is indented."""
+    """On a terminal, long lines break at its width and go on indented."""
     console = coloured(out)
     seen: Seen = {}
     width = shutil.get_terminal_size().columns if out.isatty() else None

@@ -1,4 +1,4 @@
-"""Follows the feed of a service (docs/watch.md): when a stream breaks, the next one goes on behind its last token."""
+"""Follows the feed of a service (docs/watch.md): when a stream breaks, the next one goes on after its last token."""
 
 import random
 import time
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 BOOKMARK_MS = 5_000
 SILENCE_S = 3 * BOOKMARK_MS / 1_000
-"""A stream that says nothing for so long is broken."""
+"""A stream that is silent for this long is broken."""
 
 _FIRST_BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 5.0
 _NOBODY = "nobody:"
-"""A principal without ACLs: a snapshot of them is a token and little more."""
+"""A principal without ACLs, whose snapshot is a token and little more."""
 
 
 class Following:
-    """`token` is that of the last transaction or bookmark whose event the caller has taken and come back from."""
+    """`token` is that of the last transaction or bookmark that the caller has finished with."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Following:
     ) -> None:
         """Without a token and without a snapshot it begins with what changes from now on.
 
-        `tell` gets a line when the connection is lost, and when it is back. `patience_s`: for the first connection.
+        `tell` gets a line when the connection is lost, and when it is back. `patience_s` is for the first connection.
         """
         self.token = after
         self._exchange = exchange
@@ -51,7 +51,7 @@ class Following:
         self._reason = ""
 
     def events(self) -> Iterator[tuple[bytes, Event]]:
-        """The events, each as it came and understood, without end. Raises ServiceError if asking again is of no use."""
+        """The events without end, each as it came and decoded. Raises ServiceError if asking again is of no use."""
         while True:
             began_at = time.monotonic()
             is_asking_where = self.token is None and not self._snapshot
@@ -94,14 +94,14 @@ class Following:
             self._tell("connected again")
 
     def _take(self, event: Event) -> None:
-        # The token of a snapshot's first event is worth nothing before the snapshot is complete.
+        # The token of a snapshot's first event is of no use before the snapshot is complete.
         if isinstance(event, End):
             self._reason = f" ({event.reason})"
         elif not isinstance(event, Snapshot | Acls | Configs):
             self.token = event.token
 
     def _passing(self, error: ServiceError) -> ServiceError:
-        """Raises the error unless it may pass."""
+        """Returns the error if it may pass, else raises it."""
         if error.oldest_token is not None:
             raise ServiceError(
                 f"{error}; klamm watch --after {error.oldest_token} shows what is left, --snapshot begins anew",

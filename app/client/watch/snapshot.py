@@ -9,7 +9,7 @@ from app.formats.feed_events import End, NoEventError, Synced, decode
 
 
 def write_snapshot(access: Access, out: TextIO) -> str:
-    """Returns its token. Raises ServiceError if it does not come whole."""
+    """Returns its token. Raises ServiceError if it does not arrive whole."""
     from app.client.http.exchange import Exchange  # noqa: PLC0415 - httpx takes long to load, and help needs none of it
 
     exchange, is_terminal = Exchange(access), out.isatty()
@@ -29,6 +29,6 @@ def write_snapshot(access: Access, out: TextIO) -> str:
 
 
 def harmless_json(line: bytes) -> str:
-    """The same JSON; what a terminal would obey, or can't show, is escaped."""
+    """The same JSON; control characters, and those that a terminal can't show, are escaped."""
     text = line.decode()
     return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)

@@ -31,11 +31,11 @@ class Line(NamedTuple):
 
 
 Seen = MutableMapping[UUID, tuple[datetime | None, str | None]]
-"""The end and the owner of each ACL that has come and not gone, by its id."""
+"""The end and the owner, by id, of each ACL that was created and not removed since."""
 
 
 def lines_of(event: Event, seen: Seen, *, bookmarks: bool) -> Iterator[Line]:
-    """To be read to the end. Raises NoEventError for an ACL with words that this version does not know."""
+    """Read it to the end. Raises NoEventError for an ACL with words that this version does not know."""
     match event:
         case Snapshot():
             properties = "1 property" if event.config_count == 1 else f"{event.config_count} properties"
