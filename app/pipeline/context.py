@@ -36,7 +36,7 @@ class JobContext:
 
 @dataclass(frozen=True, slots=True)
 class LocalHome:
-    """A home in this machine's file system: whether something was written is checked before Spark starts."""
+    """A home in this machine's file system, where inputs are checked before Spark starts."""
 
     root: Path
 
@@ -72,7 +72,7 @@ class Job:
     run: Callable[[JobContext, argparse.Namespace], int]
     """The exit code: 0, or 1 if it found something."""
     check: Callable[[argparse.Namespace], object] = lambda _: None
-    """Called before Spark is started; raises PipelineError for options that do not go together."""
+    """Called before Spark starts; raises PipelineError for options that do not go together."""
     check_home: Callable[[argparse.Namespace, LocalHome], object] = lambda _, __: None
     """The same, for a home on this machine; raises PipelineError if something is missing."""
     database: Literal["never", "perhaps", "always"] = "never"

@@ -65,7 +65,7 @@ def _main(argv: Sequence[str] | None, service: Service | None, prog: str) -> int
     arguments = parser_of(prog, service).parse_args(argv)
     arguments.service = service
     if not arguments.debug:
-        # py4j logs Ctrl-C with a stack, for which a root logger without handlers would make one.
+        # py4j logs Ctrl-C with a traceback; without a handler here, the root logger would get one and print it.
         logging.getLogger().addHandler(logging.NullHandler())
     job: Job = arguments.run_job
     with _own_stderr() as steps:
@@ -117,7 +117,7 @@ def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: lis
             check_url(arguments.jdbc_url, "--jdbc-url")
         job.check(arguments)
         if job.database == "always":
-            # A missing password is reported before Spark is started, which takes seconds.
+            # A missing password is reported before Spark starts, which takes seconds.
             jdbc_source(arguments, os.environ)
         home = home_of(arguments, os.environ)
         check_files(arguments, home, os.environ, writes_home=job.writes_home)
@@ -181,7 +181,7 @@ def _where(options: SessionOptions) -> str:
 
 @contextmanager
 def _own_stderr() -> Iterator[TextIO]:
-    """Standard error under a descriptor of its own, because the JVM's standard error is redirected."""
+    """Standard error under its own descriptor, as the JVM's standard error is redirected."""
     try:
         descriptor = os.dup(sys.stderr.fileno())
     except (OSError, io.UnsupportedOperation):
@@ -193,7 +193,7 @@ def _own_stderr() -> Iterator[TextIO]:
 
 @contextmanager
 def _quiet_python(*, debug: bool) -> Iterator[None]:
-    """Without PySpark's loggers: its exceptions say the same."""
+    """Silences PySpark's loggers, as its exceptions say the same."""
     loggers = [logging.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
     with warnings.catch_warnings():
         if not debug:

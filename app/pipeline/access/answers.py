@@ -1,6 +1,6 @@
 """Core's answers for one bucket of the replay: its ACLs come first, then its questions. Plain Python, no Spark.
 
-Both sides of a change are asked at once: every ACL says whether it is there before the change, after it, or both.
+Both sides of a change are asked at once: every ACL says whether it exists before the change, after it, or both.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ CODES: Final[dict[str, Words]] = {
 """The fields of an ACL that are words for people and codes for core, in the order of AclRow."""
 
 BEFORE, AFTER, BOTH = 1, 2, 3
-"""Bits: on which side of a change an ACL is there."""
+"""Bits: on which side of a change an ACL exists."""
 
 Answer = tuple[str, str, str | None]
 """Result, rule and the id of the deciding ACL, if any."""
@@ -65,18 +65,18 @@ class Side:
         self._by_host = False
 
     def add(self, rows: Sequence[AclRow]) -> None:
-        """Fast where those on one pattern are adjacent. Nothing may be added once something was asked."""
+        """Fast if those on one pattern are adjacent. Nothing may be added once a question was asked."""
         self._builder.add_rows(rows)
         self._with_hosts.update(row[6] for row in rows if row[7] != WILDCARD)
 
     def answer(self, question: Question) -> Answer:
-        """Fast where questions with the same principal, resource and operation follow each other."""
+        """Fast if questions with the same principal, resource and operation follow each other."""
         principal, host, operation, resource_type, name, names = question
         groups = groups_of(names) if names else None
         if principal != self._caller or len(self._callers) > _KEPT_CALLERS:
             self._caller, self._callers = principal, {}
             self._by_host = principal in self._with_hosts or WILDCARD_PRINCIPAL in self._with_hosts
-        # INVARIANT: a host matters only through an ACL that speaks of the caller with another host than `*`.
+        # INVARIANT: a host matters only if an ACL with a host other than `*` applies to the caller.
         by_host = self._by_host or (groups is not None and not self._with_hosts.isdisjoint(groups.principals))
         key = (principal, operation, resource_type, name, groups)
         if key == self._last and not by_host:
@@ -136,5 +136,5 @@ class Bucket:
 
     @property
     def _changes_for_many(self) -> bool:
-        """Whether ACLs change that speak of more than one principal."""
+        """Whether ACLs that apply to more than one principal change."""
         return any(each == WILDCARD_PRINCIPAL or each.startswith(GROUP_PREFIX) for each in self._changed)

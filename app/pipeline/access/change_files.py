@@ -21,7 +21,7 @@ from app.pipeline.spark.errors import PipelineError
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_BINDINGS = 1_000_000
-"""In one file. The whole change goes to every task."""
+"""The most in one file, as the whole change goes to every task."""
 
 _PROBLEMS_SHOWN = 5
 _HEAD_BYTES = 64 * 1024
@@ -32,7 +32,7 @@ _CREATE_ACLS = "klamm"
 def read_candidate(files: Sequence[tuple[str, str]], format_name: str | None = None) -> Candidate:
     """The change in these files: pairs of `create` or `delete` and a path, in order.
 
-    Raises PipelineError with the file and the place in it of what can't be read and of what the service would refuse.
+    Raises PipelineError, with file and place, for anything that can't be read or that the service would refuse.
     """
     return Candidate([step for kind, path in files for step in _steps(kind, path, format_name)])
 

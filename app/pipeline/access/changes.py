@@ -1,6 +1,6 @@
-"""A change of ACLs that is tried before it is made, and what becomes of an ACL by it, as core says.
+"""A change of ACLs that is tried before it is made, and what core says it does to each ACL.
 
-The files of a change take effect in order. A binding that is there already is not created again. Spark's workers load
+The files of a change take effect in order. A binding that exists already is not created again. Spark's workers load
 this module, so it imports nothing that Spark does not bring.
 """
 
@@ -61,7 +61,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Fate:
-    """What becomes of a binding: whether it is there in the end, whether it was deleted on the way, by which steps."""
+    """What becomes of a binding: whether it exists at the end, whether it was deleted on the way, by which steps."""
 
     there: bool
     gone: bool
@@ -89,7 +89,7 @@ class Candidate:
 
 
 def new_id(binding: AclBinding) -> UUID:
-    """The id of an ACL that is not there yet: always the same for the same binding."""
+    """The id of an ACL that does not exist yet: always the same for the same binding."""
     return UUID(bytes=binding.natural_key[:16])
 
 

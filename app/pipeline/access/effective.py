@@ -6,8 +6,8 @@ From the factored form: take the masks of the patterns that `nodes` gives for r,
 whose host matches c. DENIED if bit o is in any deny_mask; ALLOWED if it is in any allow_mask. Without any row in
 `nodes` allow.everyone.if.no.acl.found decides. Else DENIED.
 
-From the expanded table: take the rows of r and p, or of r and `User:*` if p has none, of these the one whose host is
-the most specific that matches c (hosts nest or are disjoint, and there is always one for `*`). ALLOWED if bit o is in
+From the expanded table: take the rows of r and p, or of r and `User:*` if p has none, of these the one with the
+most specific host that matches c (hosts nest or are disjoint, and there is always one for `*`). ALLOWED if bit o is in
 its effective_mask. Without any row for r allow.everyone.if.no.acl.found decides. Else DENIED.
 
 Super users are allowed everything whatever the tables say: they are configuration, not ACLs.
@@ -70,7 +70,7 @@ def expanded(nodes: DataFrame, masks: DataFrame) -> DataFrame:
     """
     everyone, named = sf.col("principal") == WILDCARD_PRINCIPAL, sf.col("principal") != WILDCARD_PRINCIPAL
     shared = nodes.join(masks.where(everyone), list(PATTERN)).groupBy(*RESOURCE).agg(*_sides("everyone_"))
-    # The masks of everyone go along with the nodes, which are few, so that the pairs are shuffled once.
+    # The masks of everyone are joined to the nodes, which are few, so that the pairs are shuffled once.
     nodes = nodes.join(shared, list(RESOURCE), "left")
     carried = [sf.any_value(name).alias(name) for name in shared.columns if name not in RESOURCE]
     pairs = nodes.join(masks.where(named), list(PATTERN)).groupBy(*RESOURCE, "principal").agg(*_sides(""), *carried)

@@ -15,7 +15,7 @@ Acl = Mapping[str, str]
 
 
 class Mask(NamedTuple):
-    """By one pattern, or by all that cover a resource."""
+    """What one pattern gives, or all that cover a resource."""
 
     principal: str
     host: str

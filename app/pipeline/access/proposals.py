@@ -1,4 +1,4 @@
-"""Proposals for principals (`core.access.proposal`), by what they have used; and their proof, by asking core again."""
+"""Proposals for principals (`core.access.proposal`), from what they used; and their proof, by asking core again."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -18,26 +18,26 @@ from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, NO_TERMS, RESOURC
 from app.pipeline.spark.errors import PipelineError
 
 _MOST_ROWS = 500_000
-"""Rows that are brought to the driver: hosts are not among them but where they matter."""
+"""The most rows that are brought to the driver; they have hosts only where these matter."""
 _EXAMPLES = 5
 
 
 class UnprovenError(PipelineError):
-    """Core, asked again, does not say of a proposal what was worked out."""
+    """Core, asked again, disagrees with what was worked out for a proposal."""
 
     exit_code = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Whose:
-    """The principals that were asked for; a team's have a common beginning."""
+    """The principals asked for; a team's have a common prefix."""
 
     text: str
     is_team: bool
 
     def of(self, column: str) -> Column:
         named = sf.col(column).startswith(self.text) if self.is_team else sf.col(column) == self.text
-        # INVARIANT: nothing is proposed for `User:*`, not even if a caller has this name: it would be for everybody.
+        # INVARIANT: nothing is proposed for `User:*`, even if a caller has this name: it would be for everybody.
         return named & (sf.col(column) != WILDCARD_PRINCIPAL)
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class Proposals:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """`asked` (`use.asked_of`), the ACLs that stand now, and the resources that exist (RESOURCES)."""
+    """`asked` (`use.asked_of`), the present ACLs, and the resources that exist (RESOURCES)."""
 
     whose: Whose
     asked: DataFrame

@@ -1,4 +1,4 @@
-"""Core is asked again everything that the decision log was asked.
+"""Asks core again every question in the decision log.
 
 A decision needs the ACLs of its principal, of its groups and of `User:*`, so principals are split into buckets, and
 every bucket gets the ACLs of groups, if any are named, and of `User:*` (those on a literal name only where it is asked
@@ -33,7 +33,7 @@ QUESTION = ("principal", "host", "operation", "resource_type", "resource_name", 
 DEFAULT_BUCKETS = 16
 
 LEAST_SPLIT = 100_000
-"""Questions; where there are fewer, no principal is split."""
+"""With fewer questions than this, no principal is split."""
 _MOST_SPLIT = 100
 
 _MEASURES = ("decisions", "allowed", "first_time", "last_time")
@@ -59,8 +59,8 @@ _ANSWERED = StructType(
 def questions(decisions: DataFrame, super_users: Collection[str] | None = None) -> DataFrame:
     """The distinct questions (QUESTION) of decisions, or of USES: how many asked them, and when first and last.
 
-    `allowed` of these decisions were ALLOWED as logged. Without `super_users` those are super users whom the log says
-    to have been, decision by decision.
+    `allowed` of these decisions were ALLOWED as logged. Without `super_users`, the log says
+    decision by decision who was a super user.
     """
     is_super_user = sf.col("rule") == Rule.SUPER_USER.value
     if super_users is not None:
@@ -123,7 +123,7 @@ def _with_open(questions: DataFrame, sided_acls: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Dealing:
-    """How questions and ACLs are dealt out: principals that ask more than their share have `spread` buckets each."""
+    """How questions and ACLs are distributed: principals that ask more than their share have `spread` buckets each."""
 
     buckets: int
     spread: Mapping[str, int]
@@ -257,7 +257,7 @@ def _answered(bucket: Bucket, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _settle(rows: pa.RecordBatch, opened: str, answers: list[Answer]) -> None:
-    """Put in what core could not know in one bucket: super users, and resources on which nobody has ACLs."""
+    """Adds what core could not know in one bucket: super users, and resources without ACLs."""
     for column, answer in ((opened, DEFAULT_ALLOW), ("is_super_user", SUPER_USER)):
         for at, holds in enumerate(rows.column(column).to_pylist()):
             if holds:

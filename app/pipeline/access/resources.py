@@ -1,4 +1,4 @@
-"""The resources that a job looks at: from a file, or as decisions have named them."""
+"""The resources that a job works on: from a file, or as named in decisions."""
 
 import csv
 import gzip
@@ -32,7 +32,7 @@ _Row = tuple[str | None, str | None]
 
 
 class _WrongRowError(Exception):
-    """Its text says what is no resource, or why the rest of the file can't be read."""
+    """Its text says what is not a resource, or why the rest of the file can't be read."""
 
 
 def resource_list(path: str) -> str:
@@ -47,7 +47,7 @@ def resource_list(path: str) -> str:
 
 
 def read_resources(spark: SparkSession, path: str) -> DataFrame:
-    """The resources in this file or folder, each once (RESOURCES). The end of its name tells the format.
+    """The resources in this file or folder, each once (RESOURCES). The name's suffix tells the format.
 
     Raises PipelineError, with the row or column, for anything that is not a list of resources.
     """
@@ -90,7 +90,7 @@ def _parquet(spark: SparkSession, path: str) -> DataFrame:
 
 
 def _text(spark: SparkSession, path: str, extension: str) -> DataFrame:
-    # Whole files, which Python reads to the letter: Spark's readers guess where a line is not as it should be.
+    # Whole files, which Python reads exactly: Spark's readers guess if a line is malformed.
     files = spark.read.format("binaryFile").load(path).select("path", "content")
     return files.mapInArrow(partial(_checked_files, extension), _CHECKED)
 

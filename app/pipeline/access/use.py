@@ -1,6 +1,6 @@
 """What principals have used and were denied, gathered for `core.access.proposal`.
 
-Of each question the last decision counts, of two at one time a denial.
+For each question the last decision counts; of two at the same time, a denial.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,10 +28,10 @@ _DENIED = AuthorizationResult.DENIED.value
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Decisions, but for the ALLOWs that no ACL of the principal's own or of `User:*` is known to have given.
+    """Decisions, without ALLOWs that are not known to come from an ACL of the principal itself or of `User:*`.
 
     `groups` are those whose ACLs gave such an ALLOW, and `of_groups` the questions (ASKED) that they gave it for;
-    `of_gone` are the questions of requests with groups which an ACL allowed that stands no more.
+    `of_gone` are the questions of requests with groups that were allowed by an ACL that is gone.
     """
 
     own: DataFrame
@@ -41,7 +41,7 @@ class Sides:
 
 
 def sides_of(decisions: DataFrame, acls: DataFrame) -> Sides:
-    """`acls` (ACLS) are those that stand."""
+    """`acls` (ACLS) are the present ones."""
     by_acl = (sf.col("result") != _DENIED) & (sf.col("rule") == Rule.MATCHING_ACL.value)
     # Without a group in the request, the ACL was the principal's own or `User:*`'s.
     in_doubt = by_acl & sf.col("groups").isNotNull()
@@ -51,7 +51,7 @@ def sides_of(decisions: DataFrame, acls: DataFrame) -> Sides:
     holders = acls.select(sf.col("id").alias("acl_id"), sf.col("principal").alias("holder"))
     held = doubtful.join(holders, "acl_id", "left")
     is_own = (sf.col("holder") == WILDCARD_PRINCIPAL) | (sf.col("holder") == sf.col("principal"))
-    # INVARIANT: what a group's ACL gave is not taken for the principal's own use, nor what may have been a group's.
+    # INVARIANT: what a group's ACL gave, or may have given, does not count as the principal's own use.
     own = held.where(is_own).select(decisions.columns)
     others = held.where(~sf.coalesce(is_own, sf.lit(col=False))).select(*ASKED, "holder").distinct().persist()
     row = others.agg(
@@ -73,7 +73,7 @@ def asked_of(decisions: DataFrame) -> DataFrame:
     by_rule = {"by_super_user": Rule.SUPER_USER, "by_default": Rule.DEFAULT_ALLOW}
     found = decisions.groupBy(*ASKED).agg(
         sf.count(sf.lit(1)).alias("decisions"),
-        # One number, because Spark would sort the whole log for the greatest of structs.
+        # One number, as Spark would sort the whole log for the greatest struct.
         sf.max(sf.unix_micros("time") * 2 + is_denied).alias("last"),
         sf.sum(is_denied).alias("denials"),
         *(sf.count_if(sf.col("rule") == rule.value).alias(name) for name, rule in by_rule.items()),
@@ -96,9 +96,9 @@ def is_forbidden() -> Column:
 
 
 def questions_to_settle(asked: DataFrame, few_hosts: int) -> DataFrame:
-    """What `core.access.proposal` has to know: ASKED, with `allowed`, of all resources that the principal has used.
+    """What `core.access.proposal` needs to know: ASKED, with `allowed`, of all resources that the principal has used.
 
-    The host is `*` where nothing was denied on the resource, unless the principal came from at most `few_hosts` hosts.
+    The host is `*` if nothing was denied on the resource, unless the principal came from at most `few_hosts` hosts.
     """
     used = asked.where(sf.col("allowed") == 1)
     by_resource = asked.groupBy("principal", *RESOURCE)

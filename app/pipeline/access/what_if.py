@@ -16,10 +16,10 @@ from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, FLIPS, NO_TERMS, 
 from app.pipeline.spark.arrow import batch_of, rows_in
 
 MAX_HOSTS = 10
-"""Hosts that a row of FLIPS names."""
+"""The most hosts that a row of FLIPS names."""
 
 SIDED_ACLS = StructType([*ACLS.fields, *columns("sides int not null, step int").fields])
-"""ACLs before and after a change: on which side each is (`app.pipeline.access.answers`), and which file made it so."""
+"""ACLs before and after a change: on which sides each exists (`app.pipeline.access.answers`), and by which file."""
 
 CREATED, DELETED = "CREATED", "DELETED"
 
@@ -48,7 +48,7 @@ def changes_of(sided: DataFrame) -> DataFrame:
 def flips_of(replayed: DataFrame) -> DataFrame:
     """The questions whose result differs after the change (FLIPS); the ACL ids are those of most of the decisions."""
     turned = replayed.filter(sf.col("result") != sf.col("after_result"))
-    # Hosts of one group may be many: only the first are ever brought together.
+    # A group may have many hosts: only the first are ever collected.
     by_host = Window.partitionBy(*_GROUP).orderBy("host")
     ranked = turned.withColumn("rank", sf.dense_rank().over(by_host))
     for acl in ("acl_id", "after_acl_id"):
@@ -68,7 +68,7 @@ def flips_of(replayed: DataFrame) -> DataFrame:
 def totals_of(replayed: DataFrame) -> DataFrame:
     """One row: `questions`, `decisions`, `drifted`, and of the decisions `newly_denied` and `newly_allowed` ones.
 
-    `drifted` were logged otherwise than the ACLs before the change answer.
+    `drifted` were logged with another result than the ACLs before the change give.
     """
     decisions, before, after = sf.col("decisions"), sf.col("result") == _ALLOWED, sf.col("after_result") == _ALLOWED
     drifted = sf.when(before, decisions - sf.col("allowed")).otherwise(sf.col("allowed"))
@@ -86,7 +86,7 @@ def _total(column: Column, name: str) -> Column:
 
 
 def _of_most(column: str) -> Column:
-    """What most decisions of a group have in this column; of equal ones the least."""
+    """The value of this column in most decisions of a group; of equally frequent ones, the least."""
     return sf.min_by(column, sf.struct(-sf.col(f"of_{column}"), sf.coalesce(column, sf.lit("")))).alias(column)
 
 
