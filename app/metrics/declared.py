@@ -47,7 +47,7 @@ OPERATIONS = (
     "console",
     "other",
 )
-"""By operationId; `other` is a request that reached none of them."""
+"""By operationId; `other` is for requests that reached none of them."""
 
 UPDATES = ("createAcls", "deleteAcls")
 

@@ -15,7 +15,7 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 
 class MetricsPage:
-    """The metrics of Klamm, and those of every process that prometheus_client knows."""
+    """Klamm's metrics, and those that prometheus_client has for every process."""
 
     def __init__(self, metrics: Metrics, version: str) -> None:
         self.metrics = metrics

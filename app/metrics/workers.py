@@ -2,7 +2,7 @@
 
 Counters and histograms are sums over all workers, including those that have ended, so they never fall. A gauge is shown
 for each worker that answers, with its number as the label `worker`: alert on `max(klamm_feed_age_seconds)` or
-`min(klamm_feed_offset)`. What is the same everywhere (`klamm_build_info`) is shown once.
+`min(klamm_feed_offset)`. A metric that is the same everywhere (`klamm_build_info`) is shown once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -72,7 +72,7 @@ class ServiceMetrics:
         merged = Metric(known.name, known.help, known.kind)
         latest = {worker: by_name[known.name] for worker, by_name in self._latest.items() if known.name in by_name}
         if known.kind in _SUMMED:
-            # A worker that doesn't answer counts with its last answer: a sum that falls would look like a restart.
+            # A worker that doesn't answer counts with its last answer, as a falling sum would look like a restart.
             sums = dict(self._ended.get(known.name, {}))
             for family in latest.values():
                 _add(sums, family)

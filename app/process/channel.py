@@ -1,4 +1,4 @@
-"""A line between two processes over a pair of sockets. Each end asks questions, and tells what needs no answer."""
+"""A line between two processes over a pair of sockets. Each end asks questions, and sends notes without an answer."""
 
 import asyncio
 import logging
@@ -35,9 +35,9 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 class Channel:
-    """One end. `hear(subject, detail)` answers what the other end asks, and hears what it tells.
+    """One end. `hear(subject, detail)` answers the other end's questions, and receives its notes.
 
-    What the other end says is trusted as this process is: both are Klamm's own.
+    The other end is trusted like this process: both are Klamm's own.
     """
 
     def __init__(self, end: socket.socket, hear: Callable[[str, Any], Awaitable[object]]) -> None:
@@ -97,7 +97,7 @@ class Channel:
             while line := await reader.readline():
                 self._receive(msgspec.json.decode(line, type=_Line))
         except OSError:
-            pass  # it died with something unread, which is an end like any other
+            pass  # it died with something unread, which is as good an end as any
         except ValueError as error:
             _log.error("channel_broken", extra={"why": str(error)})
         finally:

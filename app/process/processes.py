@@ -1,4 +1,4 @@
-"""A worker's process: how it is started, what it is given, how it ends with its supervisor, and where it writes."""
+"""A worker's process: how it starts, what it is given, how it ends with its supervisor, and where it writes."""
 
 import ctypes
 import errno
@@ -31,20 +31,20 @@ _LOCK_POLL_S = 0.002
 
 @dataclass(frozen=True, slots=True)
 class WorkerOrder:
-    """What a worker is given at its start; `listener` and `locks` are descriptors that it inherits."""
+    """What a worker gets at its start; `listener` and `locks` are descriptors that it inherits."""
 
     number: int
     supervisor: int
     listener: int
     locks: int
     settings: Any
-    """The supervisor's own: a worker that is started again must not read others."""
+    """The supervisor's own settings: a worker that is started again must not read others."""
 
 
 class WorkerLauncher:
     """Starts workers, each in a new interpreter: a fork would share this process' locks and open files.
 
-    The settings hold secrets, so they go through a socket and not by arguments, variables or files.
+    The settings hold secrets, so they go through a socket and not through arguments, variables or files.
     """
 
     def __init__(self, listener: socket.socket, locks: int, settings: object) -> None:
@@ -65,7 +65,7 @@ class WorkerLauncher:
             ours.close()
             raise
         order = pickle.dumps(WorkerOrder(number, os.getpid(), self._listener, self._locks, self._settings))
-        # If the process has died already, the end of its channel will say so.
+        # If the process has already died, the end of its channel will say so.
         with suppress(BrokenPipeError, ConnectionResetError):
             ours.sendall(_LENGTH.pack(len(order)) + order)
         return process, ours
@@ -88,9 +88,9 @@ def _receive_exactly(end: socket.socket, size: int) -> bytes:
 
 
 def end_with(supervisor: int) -> None:
-    """Called in the worker: the kernel kills this process when the supervisor ends, whatever it is doing then.
+    """Called in the worker: the kernel kills this process when the supervisor ends, whatever it is doing.
 
-    Linux only; elsewhere the event loop learns it by the end of the channel. Raises EOFError if the supervisor is gone.
+    Linux only; elsewhere the event loop learns it from the channel's end. Raises EOFError if the supervisor is gone.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
@@ -134,15 +134,15 @@ def release_lock(file: int, byte: int) -> None:
 
 
 class SharedOutput:
-    """Standard output, to which sibling processes write as well; without a lock this process is alone."""
+    """Standard output, to which sibling processes write too; without a lock this process is alone."""
 
     def __init__(self, locks: int | None = None) -> None:
         self._locks = locks
 
     def write(self, lines: str) -> None:
-        """Writes whole lines. A sibling's never get between them: the rest of a long line could pass for its own.
+        """Writes whole lines. No sibling's line gets into them: the rest of a long line could pass for the sibling's.
 
-        A sibling that hangs while it holds the lock is waited for two seconds, not longer.
+        It waits at most two seconds for a sibling that hangs while it holds the lock.
         """
         locked = self._locks is not None and self._acquire(self._locks)
         alone = WRITING.acquire(timeout=_LOCK_TIMEOUT_S)

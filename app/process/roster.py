@@ -1,4 +1,4 @@
-"""All workers of a service as their supervisor knows them, and what they say together."""
+"""All workers of a service as their supervisor knows them, and their joint answers."""
 
 import asyncio
 import subprocess
@@ -17,7 +17,7 @@ ANSWER_TIMEOUT_S = 0.5
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """One worker through all of its lives."""
+    """One worker through all its restarts."""
 
     number: int
     process: subprocess.Popen[bytes] | None = None
@@ -25,11 +25,11 @@ class Worker:
     """None until the process has reported, and once it has ended."""
     restarts: int = 0
     needed: bool = True
-    """Whether clients come to it, or will before it has loaded. False from its end until it is admitted again."""
+    """Whether clients reach it, or will before it has loaded. False from its end until it is admitted again."""
     listening: bool = False
     """Whether it may take connections."""
     leaving: bool = False
-    """Whether it takes no more, and is about to end."""
+    """Whether it takes no more connections, and is about to end."""
     ready: bool = False
 
 
@@ -81,7 +81,7 @@ class Roster:
             found = await channel.ask("families", timeout_s=ANSWER_TIMEOUT_S)
         except NoAnswerError:
             return False
-        if worker.channel is not channel:  # it has ended meanwhile, and what it counted is in the sums
+        if worker.channel is not channel:  # it has ended meanwhile, and its counts are in the sums
             return False
         self._metrics.note(worker.number, msgspec.convert(found, list[Family]))
         return True

@@ -1,4 +1,4 @@
-"""A worker's end of the channel to its supervisor: how the workers beside it are, and when it may load and serve."""
+"""A worker's end of the channel to its supervisor: the state of the other workers, and when it may load and serve."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from app.metrics.workers import Family
 from app.process.channel import BusyError, Channel, NoAnswerError
 from app.process.processes import LOADS, release_lock, takes_lock
 
-# The supervisor waits for half a second for each worker; a probe of Kubernetes waits for one in all.
+# The supervisor waits half a second for each worker; a Kubernetes probe waits one second in all.
 _ANSWER_TIMEOUT_S = 0.8
 _TURN_POLL_S = 0.02
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class WorkerReadiness(msgspec.Struct):
-    """Of a worker, or of the listener that was asked for."""
+    """The readiness of a worker, or of the listener that was asked for."""
 
     ready: bool
     started: bool
@@ -49,7 +49,7 @@ class WorkerProbe:
 
 
 class Siblings:
-    """The workers beside this one. `orphaned` is called on the event loop if the supervisor is gone."""
+    """The other workers. `orphaned` is called on the event loop if the supervisor is gone."""
 
     def __init__(self, end: socket.socket, locks: int, orphaned: Callable[[], None]) -> None:
         self._channel = Channel(end, self._hear)
@@ -60,7 +60,7 @@ class Siblings:
         self._drain: Callable[[], None] = lambda: None
         self._end: Callable[[], None] = lambda: None
         self.alone = False
-        """Whether this worker ends and the others go on."""
+        """Whether this worker ends while the others go on."""
         self._asking: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._asked: dict[tuple[str, str | None], asyncio.Future[Any]] = {}
@@ -80,9 +80,9 @@ class Siblings:
         self._drain, self._end = drain, end
 
     def on_sigterm(self) -> None:
-        """Asks the supervisor what SIGTERM means: that the whole service drains, or that this worker alone leaves.
+        """Asks the supervisor what SIGTERM means: that the whole service drains, or that only this worker leaves.
 
-        It may have been sent to all processes of the service at once, as to a process group.
+        It may have been sent to all processes of the service at once, for example to a process group.
         """
         if self._asking is None:
             self._asking = asyncio.create_task(self._leave(), name="klamm-leaving")
@@ -108,7 +108,7 @@ class Siblings:
 
     @asynccontextmanager
     async def load_turn(self, patience_s: float) -> AsyncIterator[None]:
-        """Entered when no other worker loads an image, or has done so for too long."""
+        """Entered when no other worker is loading an image, or one has been for too long."""
         deadline = time.monotonic() + patience_s
         while not (has_turn := takes_lock(self._locks, LOADS)) and time.monotonic() < deadline:  # noqa: ASYNC110 - a file
             await asyncio.sleep(_TURN_POLL_S)
@@ -125,7 +125,7 @@ class Siblings:
         try:
             found = await self._ask_once("readiness", listener)
         except BusyError:
-            # Too many questions are no reason to call the others ready.
+            # Too many open questions are no reason to call the others ready.
             return [Sibling(0, needed=True, readiness=None)]
         except NoAnswerError:
             return None

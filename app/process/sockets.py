@@ -19,7 +19,7 @@ _LONGEST_PATH = 107 if sys.platform == "linux" else 103
 _PAUSE_S = 0.001
 _ERROR_PAUSE_S = 1.0
 _HANDSHAKES_TIMEOUT_S = 0.5
-"""How long handshakes may go on once the socket is closed."""
+"""How long handshakes may go on after the socket is closed."""
 _MAX_ACCEPTS = 32
 """In one turn of the event loop."""
 _STREAK = 32
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def listening(host: str, port: int, uds: Path | None = None) -> Iterator[socket.socket]:
-    """A socket that listens on host and port, or on the Unix socket `uds`, whose file is removed in the end.
+    """A socket that listens on host and port, or on the Unix socket `uds`, whose file is removed at the end.
 
     Raises UsageError.
     """
@@ -57,7 +57,7 @@ def _tcp_socket(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        # Now, not later: until it listens, another process could bind the port as well.
+        # Now, not later: until it listens, another process could bind the same port.
         listener.listen(_BACKLOG)
     except OSError as error:
         if listener is not None:
@@ -156,7 +156,7 @@ class Acceptor:
         """Close the socket, and wait a short time for handshakes under way.
 
         With `accept_queued`, all connections in the kernel's queue are accepted first; otherwise they are left to the
-        other processes. A client that connects between that last look and the close is reset, and has to try again:
+        other processes. A client that connects between the last accept and the close is reset, and has to try again:
         clients that follow /readyz have gone elsewhere by then.
         """
         self.stop()

@@ -1,4 +1,4 @@
-"""The process above the workers: it starts them, starts them again when they end, and lets each speak for all."""
+"""The process above the workers: it starts them, restarts them when they end, and lets each answer for all."""
 
 import asyncio
 import logging
@@ -21,11 +21,11 @@ from app.process.channel import Channel
 from app.process.roster import Roster, Worker
 
 END_TIMEOUT_S = 25.0
-"""What workers get to end once they have drained: 10 s for requests, 10 s for the store, 5 s for the audit log."""
+"""How long workers may take to end after draining: 10 s for requests, 10 s for the store, 5 s for the audit log."""
 FIRST_REST_S = 0.2
 LONGEST_REST_S = 30.0
 MAX_FAILED_STARTS = 5
-"""A worker that ends so often in a row before its first load is complete will never complete one."""
+"""A worker that ends this often in a row before its first load is complete will never complete one."""
 _EXIT_TIMEOUT_S = 10.0
 _KILLED_TIMEOUT_S = 5.0
 _TICK_S = 1.0
@@ -40,14 +40,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """How long workers serve on after SIGTERM; `over` is called before they are to take no more connections."""
+    """How long workers serve on after SIGTERM; `over` is called before they stop taking connections."""
 
     seconds: float = 0.0
     over: Callable[[], None] | None = None
 
 
 class Restarts:
-    """How long to wait before a worker is started again: longer with each life shorter than the longest wait."""
+    """How long to wait before restarting a worker: longer after each run shorter than the longest wait."""
 
     def __init__(self, jitter: Callable[[float, float], float] = random.uniform) -> None:
         self._backoffs = defaultdict[int, Backoff](lambda: Backoff(FIRST_REST_S, LONGEST_REST_S, jitter))
@@ -68,7 +68,7 @@ class Restarts:
 
 
 class Supervisor:
-    """Keeps `count` workers running, and calls `each_second` on the event loop meanwhile.
+    """Keeps `count` workers running, and meanwhile calls `each_second` on the event loop.
 
     `once_serving` is run as a task when the first worker takes connections.
     """
@@ -99,7 +99,7 @@ class Supervisor:
         """Serves until SIGTERM or SIGINT, then ends all workers, and kills those that don't end in time.
 
         After SIGTERM they drain first; a second SIGTERM, or SIGINT, cuts that short. One more SIGINT is passed on to
-        them, and they wait for nothing then. The handlers of the two signals stay in place.
+        them, and they then wait for nothing. The handlers of the two signals stay in place.
         Raises CommandError if workers end again and again before one is ready.
         """
         loop = asyncio.get_running_loop()
@@ -209,7 +209,7 @@ class Supervisor:
         self._stopping.set()
         if self._serving is not None:
             self._serving.cancel()
-        # For workers that still start. INVARIANT: every other one has the order first, and so knows what SIGTERM means.
+        # For workers that still start. INVARIANT: all others get the order first, and so know what SIGTERM means.
         self._workers.signal(signal.SIGTERM)
 
     # what workers ask and tell
@@ -225,7 +225,7 @@ class Supervisor:
         return None
 
     async def _may_leave(self, worker: Worker) -> bool:
-        """Whether SIGTERM was sent to this worker alone. If the service gets it as well, it does so in a moment."""
+        """Whether SIGTERM was sent to this worker alone. If the service gets it too, it does so within a moment."""
         await _within(_SIGNAL_TIMEOUT_S, self._stopping)
         if self._stopping.is_set():
             return False
