@@ -1,6 +1,6 @@
 """The ACLs that allow or deny exactly one question: the first of them, and their number.
 
-The search takes short steps. Rows of the table are held from step to step, so take none after a change of the image.
+The search takes short steps. Rows of the table are held from step to step, so take no step after a change of the image.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -20,10 +20,10 @@ MAX_LISTED = 100
 """At most this many matching ACLs, and as many denying ones, are listed; their counts are complete."""
 
 MAX_LISTED_TEXT = 200_000
-"""Of ACLs with names of many thousand characters fewer are listed: what is together longer than this, but for one."""
+"""Fewer are listed if their names have many thousand characters: at most this many together, but at least one ACL."""
 
 LONG = 1_000
-"""So many characters of a name cost about as much as one more row."""
+"""This many characters of a name cost about as much as one more row."""
 
 _STEP = 100
 _ALLOW, _DENY = int(AclPermissionType.ALLOW), int(AclPermissionType.DENY)
@@ -66,14 +66,14 @@ class First:
 
 
 class Matching:
-    """The DENYs and the ALLOWs that match a question, each the most specific first. First every step of `steps`."""
+    """The DENYs and the ALLOWs that match a question, each the most specific first. Run `steps` to the end first."""
 
     def __init__(self, image: AuthorizerImage, authorization: Authorization, question: Question) -> None:
         index = image.index
         self.denying = First(index.table)
         self.allowing = First(index.table)
         self.ended = First(index.table)
-        """ALLOWs that have ended, and match otherwise."""
+        """ALLOWs that have ended, and would match otherwise."""
         self._image = image
         self._index = index
         self._authorization = authorization
@@ -121,7 +121,7 @@ class Matching:
         self.ended.add(ended)
 
     def _covering(self) -> Iterator[Bucket | None]:
-        """The rows on each pattern that covers the resource; None where there is no such literal pattern."""
+        """The rows on each pattern that covers the resource; None if there is no such literal pattern."""
         name, names = self._question.resource_name, self._index.types[self._question.resource_type]
         if names is None:
             return

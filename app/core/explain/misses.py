@@ -33,8 +33,8 @@ _MAX_MISSED = 2
 _STRANGERS = PRINCIPAL | RESOURCE
 _ALLOW, _LITERAL, _PREFIXED = int(AclPermissionType.ALLOW), int(PatternType.LITERAL), int(PatternType.PREFIXED)
 
-# How far a miss is. More dimensions are always farther; within one: a slip of the pen, then what another value of the
-# same kind would mend, then other names by how much of their beginning they share.
+# How far a miss is. More dimensions are always farther; within one: a typing error, then what another value of the
+# same kind would mend, then other names by the length of their common prefix.
 _EACH = 1_000
 _SLIP = 100
 _BEGINNING = 150
@@ -58,7 +58,7 @@ class Question:
     resource_name: str
     groups: Groups | None = None
     speaking: tuple[str, ...] = field(init=False)
-    """All whose ACLs speak of the caller: itself, its groups, `User:*`."""
+    """All principals whose ACLs apply to the caller: itself, its groups, `User:*`."""
     _speaking: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -191,7 +191,7 @@ def _is_other_spelling(host: str, address: ClientAddress) -> bool:
 
 def _alike(name: str, asked: str) -> bool:
     first, first_asked = _folded(name[:_GLANCE]), _folded(asked[:_GLANCE])
-    # Names may have many thousand characters: most are told apart by the first of them.
+    # Names may have many thousand characters; most differ in the first of them.
     if not (first.startswith(first_asked) or first_asked.startswith(first)):
         return False
     return _folded(name) == _folded_asked(asked)
@@ -209,5 +209,5 @@ def _name_distance(a: str, b: str) -> int:
 
 
 def _unlike(a: str, b: str) -> int:
-    """From 0 for names with the same beginning to 100 for names that share none of it."""
+    """From 0 for names with the same beginning to 100 for names without a common one."""
     return _ALL_UNLIKE - _ALL_UNLIKE * shared_length(a, b) // max(len(a), len(b), 1)

@@ -1,10 +1,10 @@
 """The ACLs that nearly match: found by the index, in short steps, without a scan of the store (KIP-140).
 
-The search looks at the ACLs on the resource, of any principal, and at those that speak of the caller on any resource.
-It looks at all of them if they are few, else at those with names like the ones asked for, so the work stays the same at
-a million ACLs. The choice depends only on the ACLs there are: every replica finds the same.
+The search examines the ACLs on the resource, of any principal, and those that apply to the caller on any resource. It
+examines all of them if they are few, else those with names like the ones asked for, so the work stays the same at a
+million ACLs. The choice depends only on the ACLs that exist: every replica finds the same.
 
-The index may change between two steps; look up what was found again before showing it (`still_there`).
+The index may change between two steps; look up again what was found before showing it (`still_there`).
 """
 
 from bisect import insort
@@ -30,7 +30,7 @@ MAX_OF_A_KIND = 3
 
 _STEP = 50
 _FEW = 256
-"""How many patterns of a principal, principals on a pattern, or ACLs of a principal there are examined."""
+"""How many patterns of a principal, principals on a pattern, or ACLs of such a principal are examined."""
 
 _MOST_LOOKED_AT = 20_000
 """After this many ACLs no further pattern is examined."""
@@ -67,9 +67,9 @@ class NearMiss:
 
 
 class NearMissSearch:
-    """A search for near misses of one permission type. First every step of `steps`, then `found`.
+    """A search for near misses of one permission type. Run `steps` to the end, then call `found`.
 
-    Without `of_others` only ACLs that speak of the caller are looked at.
+    Without `of_others` only ACLs that apply to the caller are examined.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class NearMissSearch:
         names = self._index.types[resource_type]
         if names is None:
             return []
-        # INVARIANT: without `of_others`, what is looked at does not depend on ACLs of others.
+        # INVARIANT: without `of_others`, what is examined does not depend on ACLs of others.
         if self._of_others:
             prefixes = names.prefixes_of(name)
         else:
@@ -153,7 +153,7 @@ class NearMissSearch:
         found = dict.fromkeys(chain((WILDCARD,), pieces, (piece + WILDCARD for piece in pieces)))
         found.update(dict.fromkeys(_spellings(name)))
         names = self._index.types[resource_type]
-        # INVARIANT: what stands between two names of the caller's own is others' business.
+        # INVARIANT: what lies between two of the caller's own names belongs to others.
         if names is not None and self._of_others:
             found.update(dict.fromkeys(_neighbours(names.names, name)))
         return found
@@ -238,7 +238,7 @@ def still_there(index: AclIndex, near: Iterable[NearMiss]) -> list[NearMiss]:
 
 
 def ended_miss(acl: StandardAcl) -> NearMiss:
-    """Of an ALLOW that would match, had it not ended."""
+    """The near miss of an ALLOW that would match, had it not ended."""
     at = "" if acl.expires_at is None else f" at {rfc3339(acl.expires_at)}"
     return NearMiss(acl, (EXPIRY,), f"ended{at}, and its removal is on the way; it would match otherwise")
 

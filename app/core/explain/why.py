@@ -43,15 +43,15 @@ class SmallestAcl:
 
 
 def smallest_acl(question: Question) -> SmallestAcl:
-    """The ALLOW that lets this pass and as little else as can be; it says nothing of DENYs.
+    """The ALLOW that permits this and as little else as possible; it says nothing of DENYs.
 
     It names the resource literally, the caller's principal, its one address and the one operation. An ACL that
     allows this question must match it in all four, and each of these matches as little as can match: no principal
     but this, no other address, no other name, and of the operations that allow it (itself, those that imply it, ALL)
     the one that implies least. So whatever else would allow this allows all that this one does.
 
-    Where createAcls refuses that ACL, or where it would be wider than it looks (a resource called `*`, a caller
-    called `User:*`), it is the narrowest that createAcls takes, and the note says so.
+    If createAcls refuses that ACL, or it would be wider than it looks (a resource called `*`, a caller called
+    `User:*`), the result is the narrowest that createAcls takes, and the note says so.
     """
     exact = _binding(question, _operations(question)[0], (PatternType.LITERAL, question.resource_name))
     for operation, principal, pattern in product(
@@ -88,7 +88,7 @@ def _patterns(question: Question) -> Iterator[tuple[PatternType, str]]:
     """The patterns that cover the resource, narrowest first, as far as createAcls may take them."""
     name = question.resource_name
     if name != WILDCARD:
-        # The literal `*` is no name but every name.
+        # The literal `*` means every name.
         yield PatternType.LITERAL, name
     prefix = _keepable(name)
     if question.resource_type is ResourceType.CLUSTER and name.startswith(CLUSTER_NAME):
@@ -150,16 +150,16 @@ _ALLOW_MAY_LACK = (
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A verdict, and what brought it about.
+    """A verdict, and what led to it.
 
     `acl` is the ACL that decided; None unless the rule is MatchingAcl. `matching_acls` are those that match in
-    principal, host, operation and resource, so speak for or against just this: every DENY before every ALLOW, each the
+    principal, host, operation and resource, and so allow or deny just this: every DENY before every ALLOW, each the
     most specific first. ACLs on the resource that name another operation are near misses.
 
     `near_misses` are the ACLs that would have turned the answer had they matched: ALLOWs if it is denied for lack of
     one, DENYs if it is allowed; none where nothing that matched could.
 
-    `smallest_acl` is what to create for it to be allowed: that alone is enough. `denying_acls` are the DENYs that
+    `smallest_acl` is what to create to allow it: that alone is enough. `denying_acls` are the DENYs that
     forbid it: they all have to go first; then `acl_needed_besides`, if there is one, has to be created as well.
     """
 
@@ -178,7 +178,7 @@ class Explanation:
 def near_misses_of(
     image: AuthorizerImage, authorization: Authorization, question: Question, *, of_others: bool
 ) -> NearMissSearch | None:
-    """The search for what `Explaining` takes as `near`; None where no ACL could turn the answer."""
+    """The search for what `Explaining` takes as `near`; None if no ACL could turn the answer."""
     if authorization.is_super_user:
         return None
     verdict = authorization.decide(question.operation, question.resource_type, question.resource_name)
@@ -189,7 +189,7 @@ def near_misses_of(
 class Explaining:
     """Makes an explanation: run `steps` to the end, then call `found`.
 
-    Without `of_others` the asker may see only ACLs that speak of the question's caller: `near` must hold no others.
+    Without `of_others` the asker may see only ACLs that apply to the question's caller: `near` must hold no others.
     """
 
     def __init__(
@@ -213,8 +213,8 @@ class Explaining:
         self._lacks_allow = False
 
     def steps(self) -> Iterator[None]:
-        # INVARIANT: the image in use is the same from the first step to the last. Whoever takes them looks; where it
-        # is not, what was found is thrown away.
+        # INVARIANT: the image in use is the same from the first step to the last. The caller of the steps checks it; if
+        # it is not, the result is thrown away.
         if self._unrestricted:
             return
         matching = self._matching
@@ -245,8 +245,8 @@ class Explaining:
         )
 
     def _would_default_step_in(self) -> Generator[None, None, bool]:
-        # INVARIANT: whoever may not see others' ACLs is told nothing that depends on them, but what authorize answers.
-        # Where a DENY forbids it, authorize answers DENIED whoever else has ACLs on the resource, and so does this.
+        # INVARIANT: an asker that may not see others' ACLs learns nothing that depends on them but authorize's answer.
+        # If a DENY forbids it, authorize answers DENIED whoever else has ACLs on the resource, and so does this.
         forbids = self._verdict is Verdict.DENIED_BY_ACL
         if not (forbids and self._of_others and self._image.config.allow_everyone_if_no_acl_found):
             return False

@@ -18,7 +18,7 @@ def beyond_kafka_acls(binding: AclBinding) -> str | None:
     """Why no command of the tool names exactly this ACL; None if one does."""
     for field in ("resource_name", "principal", "host"):
         text: str = getattr(binding, field)
-        # It trims all but transactional ids, so that a command could hit the neighbour without the blanks.
+        # It trims all but transactional ids, so a command could hit the name without the blanks.
         kept = field == "resource_name" and binding.resource_type is ResourceType.TRANSACTIONAL_ID
         is_trimmed = not text or (not kept and text != text.strip(_JAVA_TRIMS))
         if is_trimmed or not text.isprintable():
@@ -36,9 +36,9 @@ def beyond_kafka_acls(binding: AclBinding) -> str | None:
 
 
 def kafka_acls_flags(binding: AclBinding, *, with_defaults: bool) -> list[str]:
-    """The words that name the ACL behind `--add` or `--remove`, for one of which `beyond_kafka_acls` is None.
+    """The words that name the ACL after `--add` or `--remove`, for an ACL with `beyond_kafka_acls` None.
 
-    Without defaults the host `*` and the pattern type LITERAL go without saying.
+    Without defaults the host `*` and the pattern type LITERAL are left out.
     """
     side = "allow" if binding.permission_type is AclPermissionType.ALLOW else "deny"
     words = [f"--{side}-principal", binding.principal]

@@ -21,7 +21,7 @@ permission type as codes, resource name, principal, host."""
 
 
 class AclTerms(NamedTuple):
-    """When an ACL ends (UTC, whole seconds; None: never), and whom it belongs to, if anybody said."""
+    """When an ACL ends (UTC, whole seconds; None: never), and its owner, if one was given."""
 
     expires_at: datetime | None = None
     owner: str | None = None
@@ -31,7 +31,7 @@ NO_TERMS: Final = AclTerms()
 
 
 class Keep(Enum):
-    """Stands for what a caller has not said: an ACL that is there keeps what it has."""
+    """Stands for a term that a caller has not given: an existing ACL keeps its own."""
 
     KEEP = "keep"
 
@@ -71,7 +71,7 @@ class AclBinding(NamedTuple):  # noqa: PLW1641 - its hash is the tuple's
 
     @staticmethod
     def from_words(words: Iterable[str]) -> "AclBinding":
-        """The binding that has these `words`. Raises KeyError for a name that is none of Kafka's."""
+        """The binding that has these `words`. Raises KeyError for a word that is not Kafka's."""
         resource_type, name, pattern_type, principal, host, operation, permission_type = words
         return AclBinding(
             ResourceType[resource_type],
@@ -145,14 +145,14 @@ class StandardAcl:
 
 
 class NewAcl(NamedTuple):
-    """An ACL as createAcls is asked for it. Terms that were not said are none, or those of the ACL that is there."""
+    """An ACL as requested from createAcls. Terms that were not given are none, or those of the existing ACL."""
 
     binding: AclBinding
     expires_at: datetime | Literal[Keep.KEEP] | None = KEEP
     owner: str | Literal[Keep.KEEP] | None = KEEP
 
     def expiry_refusal(self, now: datetime) -> InvalidRequestException | None:
-        """Why it can't be made at this time, which is the store's."""
+        """Why it can't be made at this time of the store."""
         if self.expires_at is KEEP or self.expires_at is None or self.expires_at > now:
             return None
         return InvalidRequestException(
@@ -165,7 +165,7 @@ class NewAcl(NamedTuple):
         return self.expires_at is not KEEP or self.owner is not KEEP
 
     def then(self, later: "NewAcl") -> "NewAcl":
-        """The same ACL, after a later word on its terms as well."""
+        """The same ACL, with the terms that `later` gives over its own."""
         return NewAcl(
             self.binding,
             self.expires_at if later.expires_at is KEEP else later.expires_at,
@@ -173,16 +173,16 @@ class NewAcl(NamedTuple):
         )
 
     def terms_over(self, terms: AclTerms) -> AclTerms:
-        """The terms that an ACL with these gets, or, if they are none, a new one."""
+        """The terms that an ACL with `terms` gets; for a new ACL `terms` is NO_TERMS."""
         return AclTerms(
             terms.expires_at if self.expires_at is KEEP else self.expires_at,
             terms.owner if self.owner is KEEP else self.owner,
         )
 
     def over(self, acl: StandardAcl, now: datetime) -> StandardAcl:
-        """The stored ACL with the terms that were said: the very same object if that changes nothing.
+        """The stored ACL with the terms given here: the same object if that changes nothing.
 
-        One that has ended by now, which is the store's time, is there without any terms: it is made again.
+        One that has ended by `now`, the store's time, counts as without terms: it is made again.
         """
         has_ended = acl.expires_at is not None and acl.expires_at <= now
         terms = self.terms_over(NO_TERMS if has_ended else acl.terms)
@@ -199,7 +199,7 @@ class AclSlice:
 
 
 def rfc3339(moment: datetime) -> str:
-    """In UTC and whole seconds, as `2026-11-30T18:00:00Z`."""
+    """The time in UTC and whole seconds, as `2026-11-30T18:00:00Z`."""
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

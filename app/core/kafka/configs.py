@@ -35,7 +35,7 @@ class AuthorizerConfig:
 
 
 def parse_configs(values: Mapping[str, str | None]) -> AuthorizerConfig:
-    """The configuration that these properties spell. Raises InvalidRequestException for the first that can't be."""
+    """The configuration that these properties spell. Raises InvalidRequestException for the first that is invalid."""
     for name, value in values.items():
         validate_config(name, value)
     return AuthorizerConfig(

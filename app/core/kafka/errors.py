@@ -44,7 +44,7 @@ class Errors(Enum):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may do later what it did not do now."""
+        """Whether the same request may succeed later."""
         return self in _RETRIABLE
 
 
@@ -59,7 +59,7 @@ _RETRIABLE = {
 
 
 class ApiException(Exception):
-    """A refusal with a Kafka error name; `message` is meant for the caller's eyes."""
+    """A refusal with a Kafka error name; `message` is for the caller."""
 
     error: ClassVar[Errors] = Errors.UNKNOWN_SERVER_ERROR
 
@@ -176,7 +176,7 @@ class InconsistentClusterIdException(ApiException):
 class PoisonedRecordException(Exception):
     """A record of the change feed can't be applied; nothing of its transaction was.
 
-    The offset is -1 where no single record is to blame.
+    The offset is -1 if no single record is at fault.
     """
 
     def __init__(self, offset: int, why: str) -> None:

@@ -34,7 +34,7 @@ class ClientAddress:
     zone), `version` is 4 or 6.
 
     INVARIANT: an ALLOW that has ended by `asked_at` (seconds since 1970, by the store's clock) is not seen from here.
-    Who does not say when it asks sees none that ever ends.
+    An address without a time sees no ALLOW that has an end.
     """
 
     text: str
@@ -53,9 +53,9 @@ class Cidr:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a connection to this host can't leave the machine: `localhost` or an address of loopback.
+    """Whether a connection to this host can't leave the machine: `localhost` or a loopback address.
 
-    Other spellings of an address (`127.1`) are no addresses here: they are strangers.
+    Other spellings of an address (`127.1`) are not addresses here, and not loopback.
     """
     if host == "localhost":
         return True
@@ -145,9 +145,9 @@ def _ipv6_cidr(host: str) -> Cidr:
 
 
 def _java_ipv6(literal: str) -> IPv6Address | None:
-    """What `InetAddress.getByName` makes of an IPv6 literal: brackets around it, a zone, and leading zeros are fine.
+    """What `InetAddress.getByName` makes of an IPv6 literal: it may have brackets, a zone, and leading zeros.
 
-    Java looks the zone up among its machine's interfaces; a service's replicas have none in common, so any will do.
+    Java looks the zone up among its machine's interfaces; replicas have none in common, so here any zone is valid.
     """
     if literal.startswith("[") and literal.endswith("]"):
         literal = literal[1:-1]

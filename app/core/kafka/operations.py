@@ -10,7 +10,7 @@ from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException
 
 NOT_REQUESTED = -2147483648
-"""The INT32 that stands in a response where authorized operations were not asked for (KIP-430)."""
+"""The INT32 in a response if authorized operations were not asked for (KIP-430)."""
 
 _Op = AclOperation
 

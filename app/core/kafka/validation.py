@@ -1,8 +1,8 @@
 """What createAcls, deleteAcls and acls refuse, in Kafka's order and words (KIP-140, KIP-290, KIP-1276).
 
 Kafka spreads these checks over four layers (wire, binding, AclApis, AclControlManager) and fails the whole request in
-the first two. Klamm refuses the one entry with INVALID_REQUEST instead, in the same order and with the same text where
-Kafka's text does not quote its wire format. The order: what can't be kept at all; filter words (ANY, MATCH) where a
+the first two. Klamm refuses the one entry with INVALID_REQUEST instead, in the same order and with the same text unless
+Kafka's text quotes its wire format. The order: what can't be kept at all; filter words (ANY, MATCH) where a
 concrete one is needed; resource name; UNKNOWN words; principal; host.
 """
 
@@ -24,7 +24,7 @@ MAX_OWNER, MAX_COMMENT = 200, 500
 
 _CLUSTER = ResourceType.CLUSTER
 
-# What ends a line, what steers a terminal, and halves of surrogate pairs.
+# Line ends, terminal controls, and lone surrogates.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -34,7 +34,7 @@ def validate_new_acl(binding: AclBinding) -> ApiException | None:
 
 
 def validate_terms(acl: NewAcl) -> ApiException | None:
-    """Why an ACL can't have these terms, or None. Whether it has ended already is for the store's clock to say."""
+    """Why an ACL can't have these terms, or None. Only the store's clock says whether it has ended already."""
     refusal = _refusal_of_terms(acl)
     return None if refusal is None else InvalidRequestException(refusal)
 
@@ -48,7 +48,7 @@ def check_comment(comment: str | None) -> None:
 
 
 def validate_filter(acl_filter: AclBindingFilter) -> ApiException | None:
-    """Why this filter can't be asked or deleted by, or None. A filter that matches nothing is fine."""
+    """Why this filter can't be used to list or delete, or None. A filter that matches nothing is fine."""
     refusal = _refusal_of_filter(acl_filter)
     return None if refusal is None else InvalidRequestException(refusal)
 
@@ -122,7 +122,7 @@ def _unkeepable(field: str, text: str | None) -> str | None:
 def _bad_words(
     resource_type: ResourceType, pattern_type: PatternType, operation: AclOperation, permission_type: AclPermissionType
 ) -> tuple[str | None, str | None]:
-    """Why not: a word that only filters have, and one that nobody knows."""
+    """Why these words are refused: one that only filters have, and an unknown one."""
     filter_word = unknown_word = None
     if resource_type is ResourceType.ANY:
         filter_word = "resourceType must not be ANY"
