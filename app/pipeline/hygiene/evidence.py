@@ -1,8 +1,8 @@
 """The evidence of `hygiene`: the last days of the log, how much time they cover, and which ACLs are old enough for it.
 
-Nothing in a log says that nobody asked: a silent hour may be one that was never logged, or whose files were deleted
-before they were ingested. So an hour counts if a decision of it is there, once, however many services wrote, and as
-the smallest share of requests that was logged in it.
+A log can't say that nobody asked: a silent hour may never have been logged, or its files may have been deleted before
+they were ingested. So an hour counts if a decision from it exists, once, however many services wrote, and as the
+smallest share of requests that was logged in it.
 """
 
 import argparse
@@ -36,7 +36,7 @@ class Coverage:
 
     @property
     def covered_hours(self) -> float:
-        """An hour of which a tenth of the requests is logged is a tenth of an hour."""
+        """An hour with a tenth of its requests logged counts as a tenth of an hour."""
         return sum(each.sampled for each in self.hours)
 
     @property
@@ -47,14 +47,14 @@ class Coverage:
         return LogWindow(decisions, self.hours[0].first_time, self.hours[-1].last_time, sampled)
 
     def last_days(self, days: int) -> "Coverage":
-        """The hours in so many days before its last decision; no hour is split."""
+        """The hours in this many days before its last decision; no hour is split."""
         if not self.hours:
             return self
         began = self.hours[-1].last_time - timedelta(days=days)
         return Coverage([each for each in self.hours if each.began > began - timedelta(seconds=HOUR_S)])
 
     def reaching_back(self, days: int) -> datetime | None:
-        """The latest time since which it covers so many days; None if it covers less."""
+        """The latest time since which it covers this many days; None if it covers less."""
         covered = 0.0
         for each in reversed(self.hours):
             covered += each.sampled
@@ -75,7 +75,7 @@ def coverage_of(decisions: DataFrame) -> Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A part of the decision log. `summary` says what it covers, or why nothing is judged by it."""
+    """A part of the decision log. `summary` says what it covers, or why it is not used."""
 
     decisions: DataFrame
     """USES, persisted."""
@@ -91,7 +91,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Resources that are known from a list and from the log. `seen` is persisted."""
+    """Resources known from a list and from the log. `seen` is persisted."""
 
     listed: DataFrame | None
     seen: DataFrame | None
@@ -101,7 +101,7 @@ class Names:
 
     @property
     def of_listed_types(self) -> DataFrame | None:
-        """Those of the types that the list has any of: what is in neither list nor log does not exist."""
+        """Resources of the types that the list has: what is in neither list nor log does not exist."""
         if self.listed is None or self.seen is None:
             return self.listed
         types = self.listed.select("resource_type").distinct()
@@ -156,10 +156,10 @@ def names_of(context: JobContext, arguments: argparse.Namespace, log: Log | None
 
 
 def _there_at(context: JobContext, snapshot: Snapshot, time: datetime) -> DataFrame | None:
-    """The ACLs (`acl_id`) of the snapshot that an export shows to have been there by this time; None if none shows it.
+    """The ACLs (`acl_id`) of the snapshot that, by an export, existed at this time; None if no export shows it.
 
-    Only records after this time are read. The ACLs that an export begins with are only known to be there when it was
-    begun.
+    Only records after this time are read. The ACLs that an export begins with are only known to have existed
+    when it began.
     """
     exported = read_exported(context.spark, context.home)
     if exported is not None and (faults := exported.faults()):

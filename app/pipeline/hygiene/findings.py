@@ -18,7 +18,7 @@ from app.pipeline.spark.arrow import rows_in
 from app.pipeline.spark.storage import Home, write_document
 
 VOID, REDUNDANT, OVER_BROAD, UNUSED, DETACHED = KINDS = ("VOID", "REDUNDANT", "OVER_BROAD", "UNUSED", "DETACHED")
-"""In the order of lists, which is one to mend in: an ALLOW goes before the DENY that holds it down."""
+"""In the order of lists, which is safe for mending: an ALLOW goes before the DENY that overrides it."""
 
 JOB = "hygiene"
 _LISTED = 200
@@ -94,7 +94,7 @@ def save_findings(
     spark = first.sparkSession
     results = SavedResults(spark, home, JOB)
     manifest = results.begin(snapshot, {**looked_at, "tool": tool})
-    # Part by part, because Spark takes longer to plan all of them at once than to run them.
+    # Part by part, as Spark takes longer to plan all of them at once than to run them.
     parts, path = (results.room(snapshot.offset, name) for name in ("parts", "findings"))
     first.write.mode("overwrite").parquet(parts)
 
@@ -140,15 +140,15 @@ def _of(findings: DataFrame, kind: str) -> DataFrame:
 
 
 def going(found: DataFrame) -> DataFrame:
-    """The ACLs (`by_acl_id`) that others may be REDUNDANT by, but that a list of resources or the log lets go."""
+    """The ACLs (`by_acl_id`) that others may be REDUNDANT by, but that can go by a list of resources or the log."""
     by_less = found.where(sf.col("kind").isin(DETACHED, UNUSED, OVER_BROAD))
     return by_less.select(sf.col("acl_id").alias("by_acl_id"))
 
 
 def one_by_acl(found: DataFrame) -> DataFrame:
-    """One finding (FOUND) for each ACL: what holds for every request stands before what a list or the log shows."""
+    """One finding (FOUND) for each ACL: what holds for every request comes before what a list or the log shows."""
     removed = (sf.col("kind") == REDUNDANT) & sf.col("narrower").isNotNull()
-    # INVARIANT: no ACL is removed as REDUNDANT by one that goes as well.
+    # INVARIANT: no ACL is removed as REDUNDANT because of one that also goes.
     redundant = found.where(removed).join(going(found), "by_acl_id", "left_anti").select(*FOUND.fieldNames())
     settled = found.where(~removed).unionByName(redundant)
     order = sf.array_position(sf.array(*map(sf.lit, (VOID, REDUNDANT, DETACHED, UNUSED, OVER_BROAD))), sf.col("kind"))

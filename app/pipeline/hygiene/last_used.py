@@ -1,6 +1,6 @@
 """When each ACL last decided something, and each principal was last decided on, for readers that have no Spark.
 
-One file of lines of one length, in order: whoever looks for a key finds it in a file of any size by bisection.
+One file of sorted lines of equal length, so that bisection finds a key in a file of any size.
 """
 
 from pyspark.sql import DataFrame
@@ -15,7 +15,7 @@ _TIME_DIGITS = 8
 def save_last_used(results: SavedResults, offset: int, uses: DataFrame) -> None:
     """A line is the first digits of the SHA-256 of an ACL's id or of a principal, and the seconds since 1970, in hex.
 
-    `uses` are USES, of as much of the log as is looked at.
+    `uses` are USES of the part of the log that is examined.
     """
     time = sf.unix_seconds("last_time").alias("time")
     by_acl = uses.where(sf.col("acl_id").isNotNull()).select(sf.col("acl_id").alias("of"), time)

@@ -1,6 +1,6 @@
 """Commands that mend findings: lines of `klamm acls` or of kafka-acls, also as CSV and as a shell script.
 
-Only this file decides what may be removed at all.
+Only this file decides what may be removed.
 """
 
 import json
@@ -21,14 +21,14 @@ KLAMM, KAFKA_ACLS = "klamm", "kafka-acls"
 TOOLS = (KLAMM, KAFKA_ACLS)
 _ALLOW, _DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
 
-# Without the variable `klamm acls` would change whatever runs on this machine.
+# Without the variable, `klamm acls` would change whatever service runs on this machine.
 _BEGINNINGS: Final = {
     KLAMM: 'klamm acls --klamm "${KLAMM:?}"',
     KAFKA_ACLS: 'kafka-acls --bootstrap-server "${BOOTSTRAP:?}"',
 }
 _CALLED: Final = {KLAMM: "klamm acls", KAFKA_ACLS: "kafka-acls"}
 
-# INVARIANT: no DENY is removed for lack of use. What it forbids is not asked for as long as all goes well.
+# INVARIANT: no DENY is removed for lack of use. As long as all is well, nobody asks for what it forbids.
 _REMOVABLE: Final[Mapping[str, Collection[AclPermissionType]]] = {
     "VOID": (_ALLOW,),
     "REDUNDANT": (_ALLOW, _DENY),
@@ -36,7 +36,7 @@ _REMOVABLE: Final[Mapping[str, Collection[AclPermissionType]]] = {
     "UNUSED": (_ALLOW,),
     "DETACHED": (_ALLOW,),
 }
-"""By kind of finding: ACLs of which permission may it propose to remove?"""
+"""By kind of finding: the permissions of ACLs that it may propose to remove."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def remove_command(removal: Removal, tool: str = KLAMM) -> str:
 
 
 def mend_of(kind: str, acl: AclBinding, narrower: list[list[str]] | None, tool: str = KLAMM) -> list[str]:
-    """The commands that mend a finding (FOUND), in order; none where no removal is proposed."""
+    """The commands that mend a finding (FOUND), in order; none if no removal is proposed."""
     if narrower is None or not may_propose(kind, acl.permission_type):
         return []
     removal = remove_command(Removal(kind, acl), tool)

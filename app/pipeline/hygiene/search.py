@@ -55,7 +55,7 @@ class Search:
 
     @property
     def _lasting(self) -> DataFrame:
-        """The ACLs that don't end: only they are judged by use, and only they can take another's place."""
+        """The ACLs that don't end: only they are judged by use, and only they can replace another."""
         return self.snapshot.in_effect.where(sf.col("expires_s").isNull())
 
     def _others(self, saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
@@ -79,12 +79,12 @@ class Search:
         # what makes the narrower one redundant. So the replay uses only the ACLs that earlier findings leave in place.
         # Each append to the files that `left` is read from would drop Spark's cache, and the replay would run twice.
         left = checkpointed(_without(self._lasting, saved().select(sf.col("acl_id").alias("id"))))
-        # Whoever was a super user may not be one tomorrow, and without an authorizer everybody is logged as one.
+        # A super user may not be one tomorrow, and without an authorizer everybody is logged as one.
         every = questions(log.decisions.withColumn("rule", sf.lit(Rule.MATCHING_ACL.value))).persist()
         replayed = replay(left, every, allow_everyone=is_open, buckets=self.arguments.buckets).persist()
         logged = checkpointed(log.decisions.select("acl_id").distinct())
         yield unused(left, replayed, logged, log=log.words, allow_everyone=is_open, judged=judged)
-        # An ACL that is UNUSED must not be counted on to keep a resource closed: it may be gone by then.
+        # An UNUSED ACL can't be relied on to keep a resource closed: it may be gone by then.
         needed = checkpointed(_without(left, _ids(saved(), UNUSED)))
         nodes = nodes_of(known, masks_of(broad_acls(needed)))
         broad = over_broad(needed, replayed, nodes, allow_everyone=is_open)
@@ -93,7 +93,7 @@ class Search:
         if back.isEmpty():
             yield narrowed(broad, replayed, log.words)
         else:
-            # Only what a broad ACL has decided can be decided by one that it had made redundant.
+            # An ACL that a broad one made redundant can only decide what the broad one has decided.
             asked = replayed.join(broad.select(sf.col("id").alias("acl_id")), "acl_id", "left_semi")
             lasting = back.where(sf.col("expires_s").isNull())
             again = replay(needed.unionByName(lasting), asked, allow_everyone=False, buckets=self.arguments.buckets)
@@ -113,7 +113,7 @@ class Search:
         return _without(back, _ids(found, DETACHED))
 
     def _open_to_all(self, decisions: DataFrame) -> bool:
-        """Whether resources without ACLs are taken for open. True if that is unknown, which only keeps more ACLs."""
+        """Whether resources without ACLs count as open. True if that is unknown, which only keeps more ACLs."""
         given = self.arguments.allow_everyone_if_no_acl_found
         if given or ALLOW_EVERYONE in self.snapshot.configs:
             return open_to_all(given, self.snapshot)
@@ -165,5 +165,5 @@ def _without(acls: DataFrame, ids: DataFrame) -> DataFrame:
 
 
 def _made_at(first: int, last: int) -> Column:
-    """Of USES: surely made at one of these offsets."""
+    """Whether a row of USES was certainly made at one of these offsets."""
     return sf.col("first_offset").between(first, last) | sf.col("last_offset").between(first, last)

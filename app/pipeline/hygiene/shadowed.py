@@ -3,9 +3,9 @@
 REDUNDANT: one other ACL of the same permission applies to every request that this one applies to. VOID: one DENY
 forbids everything that this ALLOW allows. No ACL is either by one that ends before it. Of ACLs that mean the same (two
 texts of one CIDR range) the one that ends last stays, of those the one with the lowest id. The widest covering ACL is
-named, which is never superfluous in the same way itself. What is both is called VOID.
+named, which is never itself superfluous in the same way. An ACL that is both is called VOID.
 
-Only `authorizeByResourceType` knows no implied operations (KIP-504): it no longer sees DESCRIBE where only READ stays.
+Only `authorizeByResourceType` knows no implied operations (KIP-504): it no longer sees DESCRIBE if only READ stays.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -43,7 +43,7 @@ def with_reading(acls: DataFrame) -> DataFrame:
 def shadowed(read: DataFrame, asked: DataFrame | None = None) -> DataFrame:
     """REDUNDANT and VOID ACLs (FOUND) among all of `read`, or among those `asked`, which are a part of it.
 
-    Both are made by `with_reading`, are read several times and should be persisted.
+    Both come from `with_reading`, are read several times and should be persisted.
     """
     asked = read if asked is None else asked
     own = (sf.col("mask"), sf.col("permission_type"), sf.col("id"), sf.col("ends_s"))
@@ -95,7 +95,7 @@ def _candidates(read: DataFrame, asked: DataFrame) -> DataFrame:
 
 
 def _entry() -> Column:
-    """An ACL behind its widths, so that the greatest struct is the widest ACL.
+    """An ACL after its widths, so that the greatest struct is the widest ACL.
 
     Among the ACLs that cover the same cell each of these orders agrees with covering, because patterns and hosts nest.
     """

@@ -1,4 +1,4 @@
-"""ACLs that the log has no use for, that open far more than is used, or that are on names that do not exist."""
+"""ACLs that the log does not need, that allow far more than is used, or that are on names that do not exist."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -24,20 +24,20 @@ _ALLOW = AclPermissionType.ALLOW.name
 _LONGEST_PREFIX = 3
 """Characters of a prefix that is suspected of being too short."""
 _LEAST_COVERED = 10
-"""Resources that an ACL must cover before it is called broad."""
+"""How many resources an ACL must cover to be called broad."""
 _USED_SHARE = 0.2
 """Below this share of its resources an ACL is called too broad."""
 _MAX_NARROWER = 20
-"""Narrower ACLs that are written down to take the place of a broad one."""
+"""The most narrower ACLs that are listed to replace a broad one."""
 _LISTED = _MAX_NARROWER * len(AclOperation)
-"""Uses that are listed for one ACL; of the operations on one resource, some imply others."""
+"""The most uses that are listed for one ACL; of the operations on one resource, some imply others."""
 
 
 def detached(acls: DataFrame, resources: DataFrame, known_by: str) -> DataFrame:
     """ALLOW ACLs whose pattern covers none of the known resources (FOUND); `known_by` says where from.
 
-    The literal `*` and the cluster always exist. ACLs on a resource type of which no resource is known at all are left
-    alone: a list of topics says nothing about groups. So are DENYs: they may be there for a future name.
+    The literal `*` and the cluster always exist. ACLs on a resource type without any known resource are left alone:
+    a list of topics says nothing about groups. So are DENYs: they may be meant for a future name.
     """
     allowing = acls.where(sf.col("permission_type") == _ALLOW)
     living = patterns_of(nodes_of(resources, masks_of(allowing)))
@@ -103,7 +103,7 @@ def over_broad(acls: DataFrame, replayed: DataFrame, nodes: DataFrame, *, allow_
 def narrowed(broad: DataFrame, replayed: DataFrame, log: str) -> DataFrame:
     """The findings (FOUND) about ACLs of `over_broad`. The narrower ones allow what they decided in `replayed`.
 
-    If that takes too many ACLs, there are none. No decision of the log changes if they take the broad ones' place.
+    If that takes too many ACLs, there are none. No decision of the log changes if they replace the broad ones.
     """
     uses = _uses(broad, replayed)
     counts = uses.groupBy("id").agg(sf.count(sf.lit(1)).alias("uses"))

@@ -1,6 +1,6 @@
-"""What can be asked of the pipeline? A module for each job: its name, its options, and its way from tables to tables.
+"""What can be asked of the pipeline? A module for each job: its name, its options, and its steps from tables to tables.
 
-May import: the rest of pipeline, whose functions do the thinking. Called by `app.pipeline.job`.
+May import: the rest of pipeline, whose functions do the work. Called by `app.pipeline.job`.
 """
 
 from app.pipeline.context import Job

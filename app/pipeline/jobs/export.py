@@ -54,7 +54,7 @@ def _begin(context: JobContext, source: JdbcSource) -> Exported | None:
 
 def _copy_new(context: JobContext, source: JdbcSource, exported: Exported | None, most_ranges: int) -> None:
     after, previous = (0, GENESIS_HASH) if exported is None else (exported.last_offset, exported.hash)
-    # INVARIANT: read once. What is written while this run lasts is left to the next run.
+    # INVARIANT: read once. What is written during this run is left to the next one.
     head = read_head(context.spark, source, after)
     if exported is not None:
         refuse_other_history(exported, head)
@@ -73,7 +73,7 @@ def _copy_new(context: JobContext, source: JdbcSource, exported: Exported | None
 
 
 def _tell(context: JobContext, source: JdbcSource, epoch: str, through: int) -> None:
-    """Tell the store how far the export is: its retention waits for that. The export stands if that fails."""
+    """Tells the store how far the export is, as its retention waits for that. The export stands even if that fails."""
     exporter = exporter_of(context.spark, context.home)
     try:
         tell_exported(context.spark, source, exporter, epoch, through)

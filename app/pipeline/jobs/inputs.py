@@ -1,4 +1,4 @@
-"""Options that several jobs have, and what is read by them."""
+"""Options that several jobs share, and the data that is read by them."""
 
 import argparse
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ def add_keep(parser: argparse.ArgumentParser) -> None:
 
 
 def keep_latest(context: JobContext, job: str, keep: int, made: int) -> None:
-    """To be called in the end, once the results at the offset `made` are complete."""
+    """Call this at the end, once the results at the offset `made` are complete."""
     context.lock.check()
     gone = remove_old(context.spark, context.home, job, keep, made)
     context.metrics.count("results_removed", len(gone))

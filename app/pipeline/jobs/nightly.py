@@ -1,4 +1,4 @@
-"""What is run every night: one job after the other in one session, up to the first that fails."""
+"""The nightly run: one job after the other in one session, up to the first that fails."""
 
 import argparse
 import os
@@ -21,7 +21,7 @@ _PASSED_ON = {
     "hygiene": ("resources", "min_days", "days", "tool", _IS_OPEN, "keep"),
     "report": (_IS_OPEN, "teams", "output"),
 }
-"""The options of the night that each job gets."""
+"""The options of the nightly run that each job gets."""
 
 STEPS = tuple(each.JOB for each in (export, ingest, snapshot, effective, hygiene, report))
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
-    """1 if any of the jobs found something. What a job raises ends the night, except NotYetError."""
+    """1 if any of the jobs found something. What a job raises ends the run, except NotYetError."""
     orders = _orders(arguments)
     if arguments.decisions is None:
         context.console.note("without --decisions there is no decision log to ingest")
@@ -79,7 +79,7 @@ def _parsed(step: Job, options: list[str], arguments: argparse.Namespace) -> arg
 
 
 def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
-    """The words that this job is called with; None if it has nothing to do."""
+    """The arguments for this job; None if it has nothing to do."""
     options = [
         word
         for name in _PASSED_ON.get(step.name, ())

@@ -101,7 +101,7 @@ def _drawn(figures: Figures) -> tuple[str, list[str]]:
 
 
 def undrawable() -> str | None:
-    """Why no page can be drawn on this machine; None if it can."""
+    """Why no page can be drawn on this machine; None if one can."""
     missing = [name for name in _DRAWN_BY if find_spec(name) is None]
     return f"the report is drawn by {' and '.join(missing)}; install klamm[spark] here" if missing else None
 

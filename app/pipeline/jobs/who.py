@@ -94,7 +94,7 @@ def _told_each_time(access: Access) -> Row:
 
 
 def _told_once(accesses: Iterable[Access]) -> Iterator[Row]:
-    """For people: an ACL of `User:*`, which counts in every row, is told in the first only."""
+    """For people: an ACL of `User:*`, which counts in every row, is listed only in the first."""
     told = set[str]()
     for each in accesses:
         new = [acl for acl in each.shared if acl not in told]

@@ -21,7 +21,7 @@ _MOST_WITH_NUMBERS = 26
 """Columns up to which there is room for a number in each cell."""
 _ROW_PX, _CELL_PX = 26, 24
 _FEW = 6
-"""Up to this number an axis counts by ones: there is no half of a finding."""
+"""Up to this number an axis counts by ones: there are no half findings."""
 
 
 def _short_labels(names: Sequence[str]) -> list[str]:
@@ -29,9 +29,9 @@ def _short_labels(names: Sequence[str]) -> list[str]:
 
 
 def heat_map(figures: AccessFigures, teams: Sequence[str], prefixes: Sequence[str]) -> Spec:
-    """For each question, by number and by share, its traces and layout. Nothing to reach is left blank.
+    """For each question, by number and by share, its traces and layout. Cells with nothing to reach are left blank.
 
-    Others, which are many summed up, stand apart from the rest and from its scale.
+    Others, which sum up many, are shown apart from the rest and from its scale.
     """
     rows, columns = distinct_labels(teams, 26), distinct_labels(prefixes, 20)
     axes = _Axes(rows, _short_labels(teams), columns, figures.teams[-1:] == [OTHERS], figures.prefixes[-1:] == [OTHERS])
@@ -198,7 +198,7 @@ def bars(names: Sequence[str], series: Mapping[str, Sequence[float]], roles: Map
 
 
 _PATTERNS = {"@lost": "/", "@denied": "/", "@removed": "/", "@kind2": "\\", "@kind3": "x", "@kind4": "."}
-"""So that bars differ without colours as well."""
+"""So that bars also differ without colours."""
 
 
 def _pattern(role: str) -> Spec:

@@ -1,4 +1,4 @@
-"""What the lookup box searches, as the page carries it: compact JSON of at most so many bytes.
+"""What the lookup box searches, as the page carries it: compact JSON of bounded size.
 
 texts       every text that is used more than once, referred to by its place
 resources   [type, name, prefix, [readers, first ...], [writers, first ...], last read, last written]
@@ -15,7 +15,7 @@ from app.pipeline.report.reach import EVERYONE
 from app.pipeline.report.text import script_json, visible
 
 MOST_BYTES = 2_000_000
-"""For resources, and the same again for principals; the page is to be sent by mail."""
+"""For resources, and again for principals; the page must be small enough for mail."""
 _COMMA = 1
 
 _T = TypeVar("_T")
@@ -40,7 +40,7 @@ def embedded(lookup: LookupFigures, access: AccessFigures) -> str:
 
 
 class _Texts:
-    """Texts by their places, every one visible; how many bytes they take."""
+    """Texts by their places, all made visible, and how many bytes they take."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
@@ -60,7 +60,7 @@ class _Texts:
 def _as_many_as_fit(
     entries: Sequence[_T], row_of: Callable[[_T], list[object]], texts: _Texts
 ) -> tuple[list[list[object]], int]:
-    """The first rows, and how many entries have no room."""
+    """The rows that fit, and how many entries do not."""
     rows: list[list[object]] = []
     size, before = 0, texts.size
     for entry in entries:

@@ -70,7 +70,7 @@ class HygieneFigures:
     principals: Mapping[str, Mapping[str, int]]
     worst: Sequence[Finding]
     left_out: str = ""
-    """What could not be looked for, and why."""
+    """What could not be searched for, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All that the page shows. What is None was not there, and the page says which job brings it."""
+    """All that the page shows. What is None did not exist, and the page says which job makes it."""
 
     head: Head
     access: AccessFigures
@@ -182,5 +182,5 @@ class Figures:
     what_if: WhatIfFigures | None = None
     decisions: DecisionFigures | None = None
     asked_for: Mapping[str, str] = field(default_factory=dict)
-    """Why a part is None where it is not simply that its job never ran."""
+    """Why a part is None, if not because its job never ran."""
     lookup: LookupFigures = LookupFigures((), ())

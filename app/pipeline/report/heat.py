@@ -1,4 +1,4 @@
-"""The heat map's numbers: at most 30 teams by 40 prefixes; what has no room is summed up as others."""
+"""The heat map's numbers: at most 30 teams by 40 prefixes; the rest is summed up as others."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ from app.pipeline.report.reach import EVERYONE, QUESTIONS, watched
 MOST_TEAMS, MOST_PREFIXES = 30, 40
 
 OTHERS = "\0others"
-"""The row or column of what there was no room for; no real name holds U+0000."""
+"""The row or column for all that had no room; no real name holds U+0000."""
 
 _OPERATIONS = sorted({question.operation for question in QUESTIONS})
 
@@ -61,7 +61,7 @@ def _cells(reached: DataFrame, teams: list[str], prefixes: list[str]) -> Counter
 
 
 def prefix_of(name: Column) -> Column:
-    """The resource's name up to the first of `.-_`; the whole name where that is nothing."""
+    """The resource's name up to the first of `.-_`; the whole name if that is empty."""
     prefix = sf.regexp_extract(name, r"^([^.\-_]+)[.\-_]", 1)
     return sf.when(prefix == "", name).otherwise(prefix)
 
@@ -69,7 +69,7 @@ def prefix_of(name: Column) -> Column:
 def _largest(table: DataFrame, key: str, most: int) -> tuple[list[str], int]:
     """Up to `most` keys with the most rows, those first that have more; and how many are summed up as others.
 
-    A place is kept for others where there are any.
+    A place is kept for others if there are any.
     """
     weights = table.groupBy(key).agg(sf.count("*").alias("weight"))
     rows = weights.orderBy(sf.desc("weight"), key).limit(most + 1).collect()

@@ -1,6 +1,6 @@
 """What the page's lookup box finds: who may read and write a resource, what a principal has, when either was last used.
 
-Bounded whatever the store holds: so many resources and principals, of each so many names.
+Bounded whatever the store holds, in resources and principals, and in names for each.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from app.pipeline.spark.arrow import batch_of, rows_in
 
 MOST_RESOURCES, MOST_PRINCIPALS = 20_000, 5_000
 MOST_NAMES = 12
-"""Readers or writers of one resource, and patterns of one principal, that are named."""
+"""How many readers or writers of one resource, and patterns of one principal, are named."""
 
 _READ, _WRITE = (1 << AclOperation[word] for word in ("READ", "WRITE"))
 _ALLOWED, _DENIED = AuthorizationResult.ALLOWED.value, AuthorizationResult.DENIED.value
@@ -140,7 +140,7 @@ def _users(most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def _principals(masks: DataFrame, decisions: DataFrame | None) -> DataFrame:
-    """(principal, last_allowed, last_denied, latest): whoever has an ACL, or is in the log."""
+    """(principal, last_allowed, last_denied, latest) for all that have an ACL or are in the log."""
     named = masks.select("principal").distinct()
     if decisions is None:
         none = sf.lit(None).cast("bigint")

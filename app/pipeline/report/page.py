@@ -45,7 +45,7 @@ def _environment() -> Environment:
         autoescape=True, undefined=StrictUndefined, finalize=_finalized, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["number"] = _number
-    # What is spelled out in a command must not be copied: it would be about another name.
+    # A command with a name spelled out must not be copied: it would be about another name.
     environment.filters["are_plain"] = lambda texts: all(visible(text) == text for text in texts)
     return environment
 
@@ -68,7 +68,7 @@ def _resource(name: str) -> str:
 
 
 def _look() -> str:
-    """What the console looks like, too; it is of neither room."""
+    """The style sheet that the console shares; it belongs to neither room."""
     return (files("app") / "look.css").read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Which team reaches how many resources under which prefix, with every DENY taken off.
+"""Which team reaches how many resources under which prefix, after all DENYs.
 
 Most ACLs cover no resource that a DENY of their principal, or one for everybody, covers as well: they are summed up by
 team before they are joined with the resources. The others pass `Denials` resource by resource, in sorted streams of
@@ -58,7 +58,7 @@ def watched(resource_type: Column) -> Column:
 def reach(tables: AccessTables, teams: DataFrame | None, apart: DataFrame, *, allow_everyone: bool) -> DataFrame:
     """(resource_type, resource_name, principal, team, bits): what may be done from some address.
 
-    On the resources `apart` it is told for each principal, on all others for somebody of the team: `principal` is null.
+    On the resources `apart` there is a row for each principal, on all others one for the team: `principal` is null.
     `User:*` is a team of its own; its rights are not counted for others. With `allow_everyone` they include resources
     without ACLs.
     """
@@ -153,7 +153,7 @@ def _surviving(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class _Covered:
-    """The addresses that some hosts mean together, as keys (`core.access.host_keys`)."""
+    """The addresses that some hosts cover together, as keys (`core.access.host_keys`)."""
 
     def __init__(self, hosts: Iterable[str]) -> None:
         self._keys = {host_key(host) for host in hosts} - {NOBODY}

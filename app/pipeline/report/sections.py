@@ -41,7 +41,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`chart` is None where there is nothing to draw, and `reading` then says why."""
+    """`chart` is None if there is nothing to draw; `reading` then says why."""
 
     name: str
     link: str

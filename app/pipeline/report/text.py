@@ -1,4 +1,4 @@
-"""Names from the store on a page: whatever they hold, they stay text, and characters that can't be seen are shown."""
+"""Names from the store on a page: whatever they hold, they stay text, and invisible characters are shown."""
 
 import html
 import json

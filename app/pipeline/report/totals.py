@@ -60,7 +60,7 @@ def growth_figures(
 ) -> GrowthFigures | None:
     """How the ACLs grew to be so many at this offset, by `changes_by_hour`; None if no ACL has changed.
 
-    The records themselves are read only where an hour is too long for a bucket.
+    The records themselves are read only if an hour is too long for a bucket.
     """
     if not by_hour:
         return None
@@ -80,7 +80,7 @@ def growth_figures(
 def decision_figures(
     hours: Sequence[LoggedHour], uses: DataFrame, decisions: Callable[[], DataFrame]
 ) -> DecisionFigures | None:
-    """Of a log by its hours and USES. The decisions are read only where an hour is too long for a bucket."""
+    """From a log's hours and USES. The decisions are read only if an hour is too long for a bucket."""
     if not hours:
         return None
     weight = sf.col("decisions") / sf.col("sampled")
