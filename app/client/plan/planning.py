@@ -110,7 +110,7 @@ class Limits:
                 f"{counted(count)} would be deleted, more than --max-deletes {self.max_deletes}; "
                 f"if that is meant, say --max-deletes {count}"
             )
-        # INVARIANT: what is deleted is prunable, so `whole` is never 0, and the share never more than all.
+        # INVARIANT: what is deleted is prunable, so it is never a share of nothing, and never more than all.
         whole = max(plan.prunable, count)
         if count * 100 > self.max_delete_percent * whole:
             percent = -(-count * 100 // whole)

@@ -213,7 +213,7 @@ class Explaining:
         self._lacks_allow = False
 
     def steps(self) -> Iterator[None]:
-        # INVARIANT: the image in use is the same from the first step to the last. The caller of the steps checks it; if
+        # INVARIANT: the image in use is the same from the first step to the last. The code that runs them checks; if
         # it is not, the result is thrown away.
         if self._unrestricted:
             return
