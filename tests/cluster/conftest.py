@@ -8,7 +8,8 @@ import pytest
 
 from app.pipeline.spark.errors import PipelineError
 from app.store.embedded.server import EmbeddedPostgres
-from tests.cluster.nights import BUSY_PATIENCE_S, Company, Undisturbed, all_in_turn, new_company
+from tests import quick_spark
+from tests.cluster.nights import BUSY_PATIENCE_S, WELL, Company, Undisturbed, all_in_turn, ended, new_company, started
 from tests.cluster.standalone import Cluster, driver_environment, found_java_home
 from tests.newborn import new_store
 
@@ -34,6 +35,16 @@ def undisturbed(cluster: Cluster, company: Company) -> Undisturbed:
     home = cluster.shared / "here"
     where = ["--master", "local[2]", "--driver-memory", "512m"]
     return Undisturbed(home, all_in_turn(company, home, where, driver_environment(cluster)))
+
+
+@pytest.fixture(scope="session")
+def unharmed(cluster: Cluster, company: Company) -> Path:
+    """The home of a local run of all jobs that write, with settings for small queries."""
+    home, jobs = cluster.shared / "unharmed", [*company.writing().values(), company.reconcile]
+    where = ["--master", "local[2]", "--driver-memory", "512m", *quick_spark.ARGUMENTS]
+    said = ended(started(company, home, jobs, where, driver_environment(cluster)))
+    assert {each["job"]: each["status"] for each in said[1:]} == WELL
+    return home
 
 
 @pytest.fixture(scope="session")

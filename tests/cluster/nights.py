@@ -31,6 +31,9 @@ FILES = ("html", "flips", "csv", "script", "output")
 ENDS = [0, 0, 0, 1, 0, 0, 0, 0]
 """The change flips something, and all else is well."""
 
+WELL = {"export": 0, "ingest": 0, "snapshot": 0, "effective": 0, "hygiene": 0, "what-if": 1, "reconcile": 0}
+"""The exit codes of jobs that nothing hinders; the change flips something."""
+
 _LESS = {"filters": [{"resource_type": "TOPIC", "pattern_type": "PREFIXED", "permission_type": "ALLOW"}]}
 _MORE = {
     "bindings": [

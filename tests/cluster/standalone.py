@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from app.pipeline.spark.java import find_java
+from tests import quick_spark
 
 PATIENCE_S = 180.0
 """Spark's daemons take seconds to start, and minutes where others work beside them."""
@@ -27,9 +28,6 @@ PATIENCE_S = 180.0
 _NOBODY = 65534
 _PACKAGES = ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "numpy.libs", "dateutil", "pytz", "tzdata", "six.py")
 _LIKE_NOBODY = ("--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search")
-# Half of such short lives would go into making code fast that is hardly run again. The room for compiled code would be
-# 48 MB then, and when it is full nothing is compiled any more.
-_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = re.compile("(Successfully registered with master)")
 
@@ -37,7 +35,9 @@ _REGISTERED = re.compile("(Successfully registered with master)")
 class Cluster:
     """Two workers of one core each; `with` starts and ends it, executors included."""
 
-    def __init__(self, folder: Path, java_home: Path, *, worker_memory: str = "1g", java_options: str = _JVM) -> None:
+    def __init__(
+        self, folder: Path, java_home: Path, *, worker_memory: str = "1g", java_options: str = quick_spark.JAVA
+    ) -> None:
         self.folder = folder
         self.shared = folder / "shared"
         self.driver_only = folder / "driver-only"

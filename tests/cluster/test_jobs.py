@@ -1,6 +1,7 @@
 """Every job on a cluster whose executors lack Klamm and the driver's folders makes what a local run makes."""
 
 import re
+from pathlib import Path
 
 from tests.cluster.nights import ENDS, FILES, Company, Undisturbed, all_in_turn, assert_equal
 from tests.cluster.standalone import Cluster, driver_environment
@@ -22,6 +23,10 @@ def test_all_jobs_on_the_cluster_make_what_they_make_on_one_machine(
     for kind in FILES:
         file, expected_file = (company.own / f"{name}.{kind}" for name in ("there", "here"))
         assert _without_name(file.read_text(), "there") == _without_name(expected_file.read_text(), "here"), kind
+
+
+def test_settings_for_small_queries_change_nothing_that_a_job_writes(unharmed: Path, undisturbed: Undisturbed) -> None:
+    assert_equal(unharmed, undisturbed.home)
 
 
 def _without_name(text: str, name: str) -> str:

@@ -16,11 +16,8 @@ from random import Random
 import pytest
 
 from tests import quick_spark
-from tests.cluster.nights import BUSY_PATIENCE_S, Company, assert_equal, ended, started, steps_of
+from tests.cluster.nights import BUSY_PATIENCE_S, WELL, Company, assert_equal, ended, started, steps_of
 from tests.cluster.standalone import Cluster, driver_environment
-
-_WELL = {"export": 0, "ingest": 0, "snapshot": 0, "effective": 0, "hygiene": 0, "what-if": 1, "reconcile": 0}
-"""The exit codes of jobs that nothing hinders; the change flips something."""
 
 _RUNS = 3
 """A job may fail of a kill that takes what only one executor had."""
@@ -32,21 +29,11 @@ _STEP = re.compile(r"^([a-z-]+) +\S.* \.\.\. ", re.MULTILINE)
 _DONE = re.compile(r"^([a-z-]+) +done in ([\d.]+) s", re.MULTILINE)
 
 
-@pytest.fixture(scope="module")
-def unharmed(cluster: Cluster, company: Company) -> Path:
-    """The home of a local run of the same jobs."""
-    home, jobs = cluster.shared / "unharmed", [*company.writing().values(), company.reconcile]
-    where = ["--master", "local[2]", "--driver-memory", "512m", *quick_spark.ARGUMENTS]
-    said = ended(started(company, home, jobs, where, driver_environment(cluster)))
-    assert {each["job"]: each["status"] for each in said[1:]} == _WELL
-    return home
-
-
 @pytest.mark.parametrize("whom", ["executor", "worker"])
 def test_killed_under_each_job(whom: str, cluster: Cluster, company: Company, unharmed: Path) -> None:
     home, draw, workers = cluster.shared / f"{whom}-killed", Random(whom), cycle((1, 2))
     jobs, lasts = [*company.writing().values(), company.reconcile], _durations(steps_of(company, unharmed))
-    steps, left = steps_of(company, home), set(_WELL)
+    steps, left = steps_of(company, home), set(WELL)
 
     def kill() -> None:
         if whom == "executor":
@@ -67,9 +54,9 @@ def test_killed_under_each_job(whom: str, cluster: Cluster, company: Company, un
             statuses = {each["job"]: each["status"] for each in ended(driver)[1:]}
         cluster.await_workers()
         print(f"{whom} killed under all jobs but {sorted(left)}; exit codes {statuses}")
-        if statuses == _WELL and not left:
+        if statuses == WELL and not left:
             break
-    assert (statuses, left) == (_WELL, set())
+    assert (statuses, left) == (WELL, set())
     assert_equal(home, unharmed)
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import quick_spark
 from tests.e2e.service import ADMIN, PATIENCE_S, Service, binding
 from tests.surroundings import without_ours
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
-# A job is over before code that is made fast would pay.
-VARIABLES = {**without_ours(), "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+VARIABLES = {**without_ours(), "JDK_JAVA_OPTIONS": quick_spark.JAVA}
 LOCAL = ["--master", "local[2]", "--driver-memory", "1g"]
 
 pytestmark = [

@@ -12,7 +12,6 @@ from app.pipeline.spark.java import find_java
 from app.pipeline.spark.jdbc_driver import find_driver
 from app.pipeline.spark.session import SessionOptions, spark_session
 from tests import quick_spark
-from tests.left_out import is_short
 
 _TIMEOUT_S = 900
 """Spark plans and compiles for seconds what it then computes in milliseconds; beside others that becomes minutes."""
@@ -25,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+def spark() -> Iterator[SparkSession]:
     try:
         java = find_java(os.environ)
     except PipelineError as fault:
@@ -37,13 +36,10 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
         shuffle_partitions=2,
         java=java,
         driver=find_driver(None, os.environ),
-        settings=quick_spark.SETTINGS if is_short(request.config) else {},
+        settings=quick_spark.SETTINGS,
     )
     with pytest.MonkeyPatch.context() as patch:
-        # Half of the short life would go into making code fast that is hardly run again. The room for compiled
-        # code would be 48 MB then, and when it is full nothing is compiled any more.
-        options_of_java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
-        patch.setenv("JDK_JAVA_OPTIONS", options_of_java)
+        patch.setenv("JDK_JAVA_OPTIONS", quick_spark.JAVA)
         session = spark_session(options)
     yield session
     session.stop()

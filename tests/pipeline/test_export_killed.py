@@ -31,8 +31,7 @@ async def start(home: Path, dsn: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "app.pipeline.job", "export", "--home", str(home), "--master", "local[2]"),
         *("--driver-memory", "512m", *jdbc_arguments(dsn)),
-        # Half of such a short life would go into making code fast that is not run again.
-        *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"),
+        *("--conf", f"spark.driver.extraJavaOptions={quick_spark.JAVA}"),
         *quick_spark.ARGUMENTS,
         env={**os.environ, **password_of(dsn)},
         stdout=asyncio.subprocess.DEVNULL,

@@ -47,8 +47,7 @@ class Place:
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "app.pipeline.job", job, "--home", self.home, *options, *self._options),
             *("--master", "local[2]", "--driver-memory", "700m"),
-            # Half of such a short life would go into making code fast that is not run again.
-            *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"),
+            *("--conf", f"spark.driver.extraJavaOptions={quick_spark.JAVA}"),
             *quick_spark.ARGUMENTS,
             *(jdbc_arguments(self._dsn) if job in {"nightly", "reconcile"} else ()),
             env=self._environ,
