@@ -4,6 +4,15 @@ Spark plans again after each stage, and compiles each query: more work than thes
 with Spark's defaults, and tests/cluster compares what all jobs write with and without these settings.
 """
 
+import fcntl
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -12,8 +21,57 @@ SETTINGS = {
 ARGUMENTS = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
 """The same on a job's command line."""
 
-JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
-"""Options of a JVM that lives for a few jobs: half of its time would go into optimizing code that hardly runs again.
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+"""Half of a short life would go into optimizing code that hardly runs again.
 
 The default room for compiled code would then be 48 MB, and when it is full nothing is compiled any more.
 """
+
+_TRAINING = Path(__file__).with_name("spark_training.py")
+_PATIENCE_S = 600.0
+
+
+@functools.cache
+def java_options() -> str:
+    """Options of a JVM that lives for a few jobs.
+
+    A third of its time would go into loading Spark's classes: they come from an archive, which the first run of the
+    suite makes beside this Python's packages. Without the archive all is the same, and slower.
+    """
+    archive = _archive()
+    return _JAVA if archive is None else f"{_JAVA} -XX:SharedArchiveFile={archive} {_SILENT}"
+
+
+_SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+"""Of an archive that does not fit Java would warn on standard output."""
+
+
+def _archive() -> Path | None:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=None if home is None else str(Path(home, "bin")))
+    if java is None:
+        return None
+    known = f"{Path(java).resolve()} {_TRAINING.read_text()} {_JAVA}"
+    archive = Path(sys.prefix, f"spark-{hashlib.sha256(known.encode()).hexdigest()[:12]}.jsa")
+    with archive.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not archive.exists():
+            _make(archive)
+    return archive if archive.exists() else None
+
+
+def _make(archive: Path) -> None:
+    new = archive.with_suffix(".new")
+    options = f"{_JAVA} -XX:ArchiveClassesAtExit={new} {_SILENT}"
+    # Its JVM writes the archive as it ends, and holds the pipe until then.
+    ended = subprocess.run(
+        [sys.executable, str(_TRAINING)],
+        env={**os.environ, "JDK_JAVA_OPTIONS": options},
+        cwd=_TRAINING.parents[1],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=_PATIENCE_S,
+        check=False,
+    )
+    if ended.returncode == 0 and new.exists():
+        new.replace(archive)

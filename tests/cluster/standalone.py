@@ -36,7 +36,7 @@ class Cluster:
     """Two workers of one core each; `with` starts and ends it, executors included."""
 
     def __init__(
-        self, folder: Path, java_home: Path, *, worker_memory: str = "1g", java_options: str = quick_spark.JAVA
+        self, folder: Path, java_home: Path, *, worker_memory: str = "1g", java_options: str | None = None
     ) -> None:
         self.folder = folder
         self.shared = folder / "shared"
@@ -45,7 +45,7 @@ class Cluster:
         self.url = ""
         self._java_home = java_home
         self._worker_memory = worker_memory
-        self._java_options = java_options
+        self._java_options = quick_spark.java_options() if java_options is None else java_options
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     @property

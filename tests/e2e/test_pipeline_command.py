@@ -16,7 +16,6 @@ from tests.e2e.service import ADMIN, PATIENCE_S, Service, binding
 from tests.surroundings import without_ours
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
-VARIABLES = {**without_ours(), "JDK_JAVA_OPTIONS": quick_spark.JAVA}
 LOCAL = ["--master", "local[2]", "--driver-memory", "1g"]
 
 pytestmark = [
@@ -39,12 +38,16 @@ def service(data_dir: Path) -> Iterator[Service]:
         yield service
 
 
+def variables() -> dict[str, str]:
+    return {**without_ours(), "JDK_JAVA_OPTIONS": quick_spark.java_options()}
+
+
 def _run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     # Somewhere else than in the source: workers must find Klamm by themselves.
     return subprocess.run(
         [KLAMM, "pipeline", *arguments],
         cwd=folder,
-        env=VARIABLES,
+        env=variables(),
         capture_output=True,
         text=True,
         timeout=600,
@@ -90,7 +93,7 @@ def test_a_first_night_without_a_decision_ends_well_and_its_mends_reach_the_serv
 
     ended = _run("hygiene", "--script", "mend.sh", *LOCAL, folder=tmp_path)
     assert ended.returncode == 0, ended.stderr
-    environment = {**VARIABLES, "PATH": f"{Path(KLAMM).parent}:/usr/bin:/bin", "KLAMM": service.url, "AS": ADMIN}
+    environment = {**variables(), "PATH": f"{Path(KLAMM).parent}:/usr/bin:/bin", "KLAMM": service.url, "AS": ADMIN}
     mended = subprocess.run(
         ["/bin/bash", "mend.sh"],
         cwd=tmp_path,
@@ -123,7 +126,7 @@ def test_ctrl_c_ends_a_job_with_130(data_dir: Path, tmp_path: Path) -> None:
     with subprocess.Popen(
         [KLAMM, "pipeline", "export", "--data-dir", str(data_dir), *LOCAL],
         cwd=tmp_path,
-        env=VARIABLES,
+        env=variables(),
         stderr=subprocess.PIPE,
     ) as process:
         assert process.stderr is not None

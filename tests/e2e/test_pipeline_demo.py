@@ -27,7 +27,7 @@ def started(folder: Path, **variables: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "examples.pipeline_demo"],
         cwd=folder,
-        env={**clean, "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": quick_spark.JAVA, **variables},
+        env={**clean, "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": quick_spark.java_options(), **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

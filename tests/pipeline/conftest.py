@@ -39,7 +39,7 @@ def spark() -> Iterator[SparkSession]:
         settings=quick_spark.SETTINGS,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", quick_spark.JAVA)
+        patch.setenv("JDK_JAVA_OPTIONS", quick_spark.java_options())
         session = spark_session(options)
     yield session
     session.stop()

@@ -31,7 +31,7 @@ async def start(home: Path, dsn: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "app.pipeline.job", "export", "--home", str(home), "--master", "local[2]"),
         *("--driver-memory", "512m", *jdbc_arguments(dsn)),
-        *("--conf", f"spark.driver.extraJavaOptions={quick_spark.JAVA}"),
+        *("--conf", f"spark.driver.extraJavaOptions={quick_spark.java_options()}"),
         *quick_spark.ARGUMENTS,
         env={**os.environ, **password_of(dsn)},
         stdout=asyncio.subprocess.DEVNULL,

@@ -47,7 +47,7 @@ class Place:
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "app.pipeline.job", job, "--home", self.home, *options, *self._options),
             *("--master", "local[2]", "--driver-memory", "700m"),
-            *("--conf", f"spark.driver.extraJavaOptions={quick_spark.JAVA}"),
+            *("--conf", f"spark.driver.extraJavaOptions={quick_spark.java_options()}"),
             *quick_spark.ARGUMENTS,
             *(jdbc_arguments(self._dsn) if job in {"nightly", "reconcile"} else ()),
             env=self._environ,
