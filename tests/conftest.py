@@ -87,6 +87,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa
     return scheduler
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    left_out.skip_if_late(item)
+
+
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     left_out.count_left_out(items)
 
