@@ -11,7 +11,7 @@ from typing import ParamSpec, Self, TypeVar
 import httpx
 
 from tests.e2e.history import History, offset_of
-from tests.e2e.service import PATIENCE_S, Json, action, context, eventually
+from tests.e2e.service import PATIENCE_S, Json, action, answered, context, eventually
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class Crowd:
         answers: list[Answer] = []
         with httpx.Client(base_url=url, timeout=PATIENCE_S) as http:
             while self.going:
-                reply = http.post("/v1/authorize", json=question)
+                reply = answered(lambda: http.post("/v1/authorize", json=question))
                 assert reply.status_code == 200, reply.text
                 answers.append(answer_in(reply.json()))
                 self._asked += 1

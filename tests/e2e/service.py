@@ -46,6 +46,15 @@ def eventually(check: Callable[[], bool], what: str, within_s: float = PATIENCE_
         time.sleep(0.02)
 
 
+def answered(ask: Callable[[], httpx.Response]) -> httpx.Response:
+    """The first answer that is not OVERLOADED: that is right while other processes have the service's core."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (answer := ask()).status_code == httpx.codes.TOO_MANY_REQUESTS and "OVERLOADED" in answer.text:
+        assert time.monotonic() < deadline, answer.text
+        time.sleep(0.02)
+    return answer
+
+
 def context(principal: str = ADMIN, address: str = "127.0.0.1", **more: object) -> Json:
     return {"principal": principal, "client_address": address, **more}
 
@@ -151,7 +160,7 @@ class Service:
 
     def post(self, path: str, body: Json, status: int = 200) -> Json:
         """Post this body and insist on the status."""
-        answer = self.http.post(path, json=body)
+        answer = answered(lambda: self.http.post(path, json=body))
         assert answer.status_code == status, answer.text
         value: Json = answer.json()
         return value
