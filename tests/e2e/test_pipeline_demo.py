@@ -88,7 +88,6 @@ def test_the_demo_ends_with_a_report_that_shows_everything(tmp_path: Path) -> No
     assert nothing_is_left(tmp_path)
 
 
-@pytest.mark.timeout(300)
 def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
     need_java()
     log = tmp_path / "build" / "pipeline-demo" / "service.log"

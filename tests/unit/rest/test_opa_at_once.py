@@ -169,7 +169,6 @@ async def compare(it: Twins, draw: random.Random, cluster: str, *, at_least: int
     return decided, it.fast.answered - before
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("guarded", [False, True])
 @pytest.mark.parametrize("level", ["INFO", pytest.param("DEBUG", marks=pytest.mark.slow)])
 async def test_nobody_can_tell_it_from_the_long_way(
@@ -194,7 +193,6 @@ async def test_nobody_can_tell_it_from_the_long_way(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("how", [{"reachable": False}, {"enabled": False}])
 async def test_nor_where_nothing_is_loaded_or_everything_allowed(tmp_path: Path, how: dict[str, bool]) -> None:
     seed = random.randrange(1 << 30)
