@@ -4,6 +4,7 @@ Spark plans again after each stage, and compiles each query: more work than thes
 with Spark's defaults, and tests/cluster compares what all jobs write with and without these settings.
 """
 
+import contextlib
 import fcntl
 import functools
 import hashlib
@@ -11,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 SETTINGS = {
@@ -51,12 +53,13 @@ def _archive() -> Path | None:
     java = shutil.which("java", path=None if home is None else str(Path(home, "bin")))
     if java is None:
         return None
-    known = f"{Path(java).resolve()} {_TRAINING.read_text()} {_JAVA}"
+    known = f"{Path(java).resolve()} {version('pyspark')} {_TRAINING.read_text()} {_JAVA}"
     archive = Path(sys.prefix, f"spark-{hashlib.sha256(known.encode()).hexdigest()[:12]}.jsa")
     with archive.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():
-            _make(archive)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                _make(archive)
     return archive if archive.exists() else None
 
 

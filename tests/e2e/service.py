@@ -160,7 +160,7 @@ class Service:
 
     def post(self, path: str, body: Json, status: int = 200) -> Json:
         """Post this body and insist on the status."""
-        answer = answered(lambda: self.http.post(path, json=body))
+        answer = self.http.post(path, json=body)
         assert answer.status_code == status, answer.text
         value: Json = answer.json()
         return value
