@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -204,6 +205,7 @@ def test_a_body_that_never_ends_is_given_up(service: Service) -> None:
 
 def test_many_requests_at_once_are_answered_if_that_takes_no_wait(service: Service) -> None:
     def are_answered() -> bool:
+        time.sleep(0.1)  # overload ends with a pause
         with connected(service) as connection:
             connection.sendall(request() * 200)
             return all(REPLY in answer for answer in answers(connection, 200))

@@ -10,7 +10,7 @@ each request would cost every request half a microsecond.
 
 Overload shows in the turns of the event loop, the only thread that decides. Once a turn has used up its budget, the
 remaining requests in it are refused: a refusal costs microseconds, so the turn ends soon, and no request waits for
-more than two turns. A turn after a calm one has a larger budget, as a burst is no overload. Budgets count
+more than two turns. A turn after a calm one or a pause has a larger budget, as a burst is no overload. Budgets count
 CPU time, within a bound of wall-clock time: time that other processes had the core is no overload either.
 """
 
@@ -82,6 +82,7 @@ class Connections:
         self._surplus: OrderedDict[Connection, None] = OrderedDict()
         self._sweeping: asyncio.TimerHandle | None = None
         self._calm = True
+        self._last_active = 0.0
         self._has_shed = False
         self._has_shed_tasks = False
         self._began_on_core: float | None = None
@@ -157,13 +158,16 @@ class Connections:
 
     def begin_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         self.began = monotonic()
+        # Overload is a row of turns that follow each other at once: a pause ends it.
+        self._calm = self._calm or self.began - self._last_active > BURST_BUDGET_S
         # Reading the CPU time costs a microsecond, so it is read only if there is a reason.
         self._began_on_core = None if self._calm else thread_time()
         self.until = self.began + (BURST_BUDGET_S if self._calm else TURN_BUDGET_S)
         loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
-        is_long = monotonic() - self.began > TURN_BUDGET_S
+        self._last_active = monotonic()
+        is_long = self._last_active - self.began > TURN_BUDGET_S
         self._calm = not (is_long or self._has_shed or self._has_shed_tasks)
         self._has_shed = self._has_shed_tasks = False
         self.began = 0.0
@@ -189,7 +193,8 @@ class Connections:
 
         A task has a turn longer than plain requests: under overload they would use up every turn before it.
         """
-        budget_s, waited_s = 2 * TURN_BUDGET_S, monotonic() - began
+        self._last_active = monotonic()
+        budget_s, waited_s = 2 * TURN_BUDGET_S, self._last_active - began
         late = waited_s > (BURST_BUDGET_S if self._calm else budget_s) and self._has_taken(budget_s, waited_s)
         if late:
             self._calm, self._has_shed_tasks = False, True

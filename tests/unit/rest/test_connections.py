@@ -141,6 +141,16 @@ async def test_time_that_other_processes_take_is_no_overload_up_to_a_bound(clock
     assert set(ask_all(clock, made, 0.0021)) == {429}
 
 
+async def test_a_pause_ends_overload(clock: Clock, shared: Connections) -> None:
+    made = [connected(shared=shared) for _ in range(40)]
+    burst = ask_all(clock, made, 0.0021).count(200)
+    await fresh_turn()
+    assert ask_all(clock, made, 0.0021).count(200) == 4, "the turn before was a long one"
+    await fresh_turn()
+    clock.now += 0.051
+    assert ask_all(clock, made, 0.0021).count(200) == burst
+
+
 async def test_a_long_request_is_answered_when_the_turn_is_young(clock: Clock, shared: Connections) -> None:
     made = [connected(shared=shared) for _ in range(3)]
     assert ask_all(clock, made, 1.0) == [200, 200, 429]
