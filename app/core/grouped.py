@@ -116,10 +116,8 @@ def authorization_of(
     principal: str,
     address: ClientAddress,
     groups: Groups | None,
-    *,
-    unrestricted: bool = False,
 ) -> Authorization:
     """Raises what Authorization does."""
     if groups is None:
-        return Authorization(image, principal, address, unrestricted=unrestricted)
-    return GroupedAuthorization(image, principal, address, groups, unrestricted=unrestricted)
+        return Authorization(image, principal, address)
+    return GroupedAuthorization(image, principal, address, groups)

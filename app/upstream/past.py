@@ -1,14 +1,11 @@
 """Questions about the past, handed on to the service that is followed, with their callers' words."""
 
 import asyncio
-import logging
 
 import httpx
 
 from app.core.kafka.errors import ApiException, OffsetOutOfRangeException, StoreUnavailableException
 from app.upstream.connection import Connection, RefusedError, refusal_of, unavailable
-
-_log = logging.getLogger(__name__)
 
 _MOST_S = 10.0
 _NOT_THERE = "the upstream is of a version that knows nothing of the past"

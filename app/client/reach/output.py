@@ -122,8 +122,8 @@ def cells_of(row: Given) -> tuple[str, ...]:
     return row.host, " ".join(row.operations), " ".join(row.denied), row.expires_at or "", _BY_ACL, acls
 
 
-def super_user_cells(named_by: str) -> tuple[str, ...]:
-    return WILDCARD, "ALL", "", "", _SUPER_USER, named_by
+def super_user_cells() -> tuple[str, ...]:
+    return WILDCARD, "ALL", "", "", _SUPER_USER, "super.users"
 
 
 def default_cells() -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def print_holdings(reply: Mapping[str, object], principal: str, form: str, out: 
 def _cells(reply: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
     everything = (ResourceType.ANY.name, PatternType.LITERAL.name, WILDCARD)
     if reply.get("super_user") is True:
-        yield *everything, *output.super_user_cells("super.users"), ""
+        yield *everything, *output.super_user_cells(), ""
     elif reply.get("allowed_by_default") is True:
         yield ResourceType.ANY.name, "", "", *output.default_cells(), ""
     for row in output.rows_in(reply):

@@ -72,7 +72,7 @@ def _operation(text: str) -> str:
 
 def _cells(reply: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
     for principal in _super_users(reply):
-        yield principal, *output.super_user_cells("super.users")
+        yield principal, *output.super_user_cells()
     if reply.get("allowed_by_default") is True:
         yield WILDCARD_PRINCIPAL, *output.default_cells()
     for row in output.rows_in(reply):

@@ -76,7 +76,7 @@ class FileSource:
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> SigningKeys | None:
-        document = content_of(self._path, MAX_BYTES)
+        document = content_of(self._path)
         if document == self._document:
             return None
         keys = read_key_set(document)
@@ -132,7 +132,7 @@ class UrlSource:
     def _credentials(self) -> tuple[dict[str, str], ssl.SSLContext]:
         headers = {"accept": _ACCEPTED, "accept-encoding": "identity"}
         if self._bearer_file is not None:
-            bearer = content_of(self._bearer_file, MAX_BYTES).decode(errors="replace").strip()
+            bearer = content_of(self._bearer_file).decode(errors="replace").strip()
             # A header with a line break would show up in the text of an error.
             if not _BEARER.fullmatch(bearer):
                 raise KeySetError(f"`{self._bearer_file}` holds no bearer token")
@@ -144,15 +144,15 @@ class UrlSource:
             raise KeySetError(f"`{self._ca_file}` holds no certificates that can be read ({_why(error)})") from None
 
 
-def content_of(path: Path, max_bytes: int) -> bytes:
+def content_of(path: Path) -> bytes:
     """Raises KeySetError if the file can't be read or is too large."""
     try:
         with path.open("rb") as file:
-            content = file.read(max_bytes + 1)
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise KeySetError(f"`{path}` can't be read ({_why(error)})") from None
-    if len(content) > max_bytes:
-        raise KeySetError(f"`{path}` has more than {max_bytes} bytes")
+    if len(content) > MAX_BYTES:
+        raise KeySetError(f"`{path}` has more than {MAX_BYTES} bytes")
     return content
 
 

@@ -90,7 +90,7 @@ def check_epoch(token: Token, head: StoreHead, name: str) -> None:
 async def read_changes(connection: Connection, question: ChangesQuestion) -> ChangesPage:
     """In one snapshot of the database. Raises TokenEpochMismatchException."""
     head = await read_head(connection)
-    since = await _last_before(connection, head, question.since, "since")
+    since = await _last_before(connection, head, question.since)
     until = head.last_offset if question.until is None else await _last_at(connection, head, question.until)
     high = until + 1 if question.before is None else min(until + 1, question.before)
     low = max(since, head.log_start_offset - 1)
@@ -108,11 +108,11 @@ def change_of(row: Row) -> Change:
     return Change(record, prior if row["was_there"] else None)
 
 
-async def _last_before(connection: Connection, head: StoreHead, moment: Moment | None, name: str) -> int:
+async def _last_before(connection: Connection, head: StoreHead, moment: Moment | None) -> int:
     if moment is None:
         return 0
     if isinstance(moment, Token):
-        check_epoch(moment, head, name)
+        check_epoch(moment, head, "since")
         return moment.offset
     return await offset_at(connection, head, moment - _MICROSECOND)
 
