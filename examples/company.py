@@ -226,7 +226,7 @@ def _partner_wave(topics: dict[str, list[str]]) -> Wave:
 
 
 def _contractor_wave(topics: dict[str, list[str]]) -> Wave:
-    wave = Wave("contractors: much is granted, and denied again")
+    wave = Wave("contractors: broad ALLOWs, narrowed by DENYs")
     for name in ("lukas", "mei", "tomasz"):
         principal = f"User:contractor-{name}"
         wave.bindings += [binding(principal, "READ", ("TOPIC", topic)) for topic in topics["loyalty"][:8]]
@@ -241,7 +241,7 @@ def _contractor_wave(topics: dict[str, list[str]]) -> Wave:
 
 
 def _left_over_wave(rng: random.Random) -> Wave:
-    wave = Wave("migration: topics that were given up, principals that have gone")
+    wave = Wave("migration: abandoned topics, principals that are gone")
     for team in TEAMS:
         principal = f"User:legacy-{team}"
         gone = [f"{team}.{noun}.v0" for noun in rng.sample(NOUNS, 6)]
@@ -254,6 +254,4 @@ def _left_over_wave(rng: random.Random) -> Wave:
 
 def _tidy_wave() -> Wave:
     gone = [{"principal": f"User:legacy-{team}"} for team in TEAMS[:5]]
-    return Wave(
-        "spring cleaning: some of what was left over goes", filters=[*gone, {"principal": "User:search-archiver"}]
-    )
+    return Wave("spring cleaning: some leftovers are removed", filters=[*gone, {"principal": "User:search-archiver"}])

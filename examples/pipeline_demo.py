@@ -88,7 +88,9 @@ def _demo() -> None:
     changes = ["--delete", str(FOLDER / "delete.json"), "--create", str(FOLDER / "create.json")]
     status, _ = _job("what-if", "--name", "tighten-customers", *changes, *_SPARK, expected=(0, 1))
     _say(
-        "what-if ended with 1: the change breaks something, and CI would stop here." if status else "No decision flips."
+        "what-if exited with 1: the change breaks something, and CI would stop here."
+        if status
+        else "No decision flips."
     )
     _, told = _job("report", *_SPARK, expected=(0,))
     _say("\nThree things that the report says:")
@@ -214,7 +216,7 @@ def _job(name: str, *arguments: str, expected: tuple[int, ...]) -> tuple[int, li
             _stop(process)
             raise
     if process.returncode not in expected or not lines:
-        raise DemoError(f"{name} ended with {process.returncode}")
+        raise DemoError(f"{name} exited with {process.returncode}")
     return process.returncode, lines
 
 

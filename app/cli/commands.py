@@ -28,7 +28,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     each.name: each
     for each in (
         Command("serve", "serve the REST API until SIGTERM or Ctrl-C", "app.cli.serve"),
-        Command("migrate", "bring the database's schema to this version", "app.cli.migrate"),
+        Command("migrate", "migrate the database's schema to this version", "app.cli.migrate"),
         Command(
             "verify", "recompute the hash chain and the digest of a store, or of the feed's events", "app.cli.verify"
         ),
@@ -55,7 +55,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
             "app.client.why",
         ),
         Command("who", "show who has access to a resource, from where and by which ACLs", "app.client.reach.who"),
-        Command("what", "show what a principal has access to, and what DENYs cut out", "app.client.reach.what"),
+        Command("what", "show what a principal has access to, and what DENYs take away", "app.client.reach.what"),
         Command("log", "show who changed which ACLs and properties, and when", "app.client.log"),
         Command("export", "write the ACLs of a running service in another tool's format", "app.client.export"),
         Command(
@@ -65,7 +65,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         ),
         Command(
             "test",
-            "check what files of assertions say about access, against ACLs in files or a service",
+            "check assertions about access against ACLs in files or a service",
             "app.client.assertions.command",
             # 1 means that an assertion does not hold.
             failed=3,
@@ -73,13 +73,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
         Command("watch", "show every change of ACLs and properties as it is made", "app.client.watch.command"),
         Command(
             "offboard",
-            "show all that a principal has, as a plan that removes it",
+            "show all ACLs of a principal, as a plan that removes them",
             "app.client.plan.offboard",
         ),
-        Command(
-            "undo", "take back what a transaction has changed, after showing what that means", "app.client.undo.command"
-        ),
-        Command("apply", "make the ACLs those of files, after showing what that means", "app.client.plan.apply"),
+        Command("undo", "undo the changes of a transaction, after showing the effect", "app.client.undo.command"),
+        Command("apply", "make the ACLs match files, after showing the effect", "app.client.plan.apply"),
     )
 }
 

@@ -71,7 +71,7 @@ def warn_of_unusable_callers(settings: Settings) -> None:
         with _naming_tokens_file():
             unproven.difference_update(read_tokens(settings.tokens_file, settings.callers).values())
     if unproven:
-        why = "no line of tokens.file names them; make each a token with `klamm token NAME`"
+        why = "tokens.file has no token for them; make one for each with `klamm token NAME`"
         _log.warning("caller_without_proof", extra={"callers": ",".join(sorted(unproven)), "why": why})
     unused = settings.issuers.keys() - {each.issuer for each in settings.callers.values()}
     if unused:
@@ -90,15 +90,16 @@ def refuse_exposed_address(settings: Settings) -> None:
     is_local = settings.uds is not None or resolves_to_loopback(settings.host)
     if settings.callers and not is_local and settings.tls_certificate is None:
         why = (
-            "tokens and answers can be read on the way; set tls.certificate and tls.key, unless a proxy here speaks TLS"
+            "tokens and answers are sent unencrypted; set tls.certificate and tls.key, unless a proxy on this "
+            "machine does TLS"
         )
         _log.warning("served_without_tls", extra={"host": settings.host, "why": why})
     if settings.callers or is_local:
         return
     raise UsageError(
-        f"host: `{settings.host}` can be reached from other machines, and no callers are configured, so anybody could "
-        "speak for anybody; write a `[callers.NAME]` table into klamm.toml (docs/callers.md), or serve on 127.0.0.1 or "
-        "on a Unix socket (--uds)"
+        f"host: `{settings.host}` can be reached from other machines, and no callers are configured, so anybody "
+        "could act as any principal; write a `[callers.NAME]` table into klamm.toml (docs/callers.md), or serve on "
+        "127.0.0.1 or on a Unix socket (--uds)"
     )
 
 
@@ -107,7 +108,9 @@ def resolves_to_loopback(host: str) -> bool:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
-        raise UsageError(f"host: `{host}` is no address ({error.strerror}); serve on one of this machine") from None
+        raise UsageError(
+            f"host: `{host}` can't be resolved ({error.strerror}); use an address of this machine"
+        ) from None
     return bool(found) and all(is_loopback(str(each[4][0])) for each in found)
 
 

@@ -53,7 +53,7 @@ def database(settings: Settings, held: str = "") -> Iterator[tuple[DatabaseUrl, 
     `held` is appended to the refusal if another process holds its folder.
     """
     if settings.upstream_urls:
-        raise UsageError("upstream.urls: a follower has no database; give this command where the database is")
+        raise UsageError("upstream.urls: a follower has no database; run this command where the database is")
     if settings.database_url is not None:
         yield settings.database_url, None
         return

@@ -103,7 +103,7 @@ def _answer_without_command(words: Sequence[str]) -> NoReturn:
     """For `klamm --help` and `klamm --version`; anything else is refused."""
     parser = CommandParser(
         prog="klamm",
-        description="Apache Kafka's Authorizer as a REST/JSON service. klamm help COMMAND shows what a command takes.",
+        description="Apache Kafka's Authorizer as a REST/JSON service. klamm help COMMAND shows a command's options.",
         epilog=SETTINGS_HELP,
     )
     parser.add_argument("--version", action="version", version=f"klamm {__version__}")

@@ -29,13 +29,13 @@ def read_example(path: Path) -> Example:
     questions_path = path.with_name("decisions.json")
     acls, asked = _json(path), _json(questions_path)
     if not isinstance(acls, dict):
-        raise UsageError(f"--example: `{path}` is no body of createAcls; take examples/acls.json for a pattern")
+        raise UsageError(f"--example: `{path}` is not a body of createAcls; see examples/acls.json")
     try:
         questions = [(each["shows"], each["request"]) for each in asked]
     except (KeyError, TypeError):
         raise UsageError(
-            f"--example: `{questions_path}` is no list of objects with `shows` and `request`; take "
-            "examples/decisions.json for a pattern"
+            f"--example: `{questions_path}` is not a list of objects with `shows` and `request`; see "
+            "examples/decisions.json"
         ) from None
     return Example(acls, questions)
 
@@ -46,7 +46,7 @@ def _json(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
     except OSError as error:
         raise UsageError(f"--example: can't read `{path}` ({error.strerror})") from None
     except ValueError as error:  # UnicodeDecodeError is one as well
-        raise UsageError(f"--example: `{path}` is no JSON in UTF-8 ({error})") from None
+        raise UsageError(f"--example: `{path}` is not JSON in UTF-8 ({error})") from None
 
 
 async def show_example(

@@ -32,10 +32,10 @@ from app.store.writing.bulk_store import PostgresBulkStore
 
 DESCRIPTION = (
     "Adds a file's ACLs to the store or, with --klamm, to a running service. The file is in one of these formats, "
-    f"plain or gzip: {', '.join(FORMAT_NAMES)} (docs/formats.md).\nNothing is deleted: ACLs that are there already are "
-    "counted, and get the ends and owners that the file names (klamm apply --prune deletes). ACLs whose end has passed "
+    f"plain or gzip: {', '.join(FORMAT_NAMES)} (docs/formats.md).\nNothing is deleted (klamm apply --prune deletes): "
+    "ACLs that exist already are counted, and get the ends and owners that the file gives. ACLs whose end has passed "
     "are left out. The whole file is checked before anything is written, and its DENYs go first. To resume an "
-    "interrupted import, give the same command again."
+    "interrupted import, run the same command again."
 )
 
 
@@ -45,13 +45,13 @@ KLAMM_DATABASE_URL's database, else to the embedded one.
 Exit codes:
 
   0    all ACLs of the file are in the store
-  1    PostgreSQL or the service refused; the line says how far it came
+  1    PostgreSQL or the service refused; the error says how far it got
   2    a flag, a setting or the file can't be used
-  130  interrupted; the same command carries on from there"""
+  130  interrupted; run the same command again to resume"""
 
-_HELD = "; or say --klamm URL, and the service that runs there gets the ACLs"
-_AGAIN = "the same command, given again, carries on from there"
-_MENDED = "once that is mended, the same command carries on from there"
+_HELD = "; or add --klamm URL to import into the service that runs there"
+_AGAIN = "run the same command again to resume"
+_MENDED = "once that is fixed, run the same command again to resume"
 _MAX_RATE = 1_000_000
 _STEP_BACK = 10
 """What is added to the process's niceness."""
@@ -71,29 +71,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--actor",
         metavar="PRINCIPAL",
         type=_principal,
-        help="whom the ACLs and the records of the feed name as their maker (Import: and the login name)",
+        help="actor recorded for the ACLs in the feed (Import: and the login name)",
     )
     parser.add_argument(
         "--batch",
         metavar="N",
         type=whole_number(1, MAX_RECORDS_PER_USER_OP),
         default=defaults.batch_acls,
-        help=f"ACLs a transaction, or with --klamm a call, 1 to {MAX_RECORDS_PER_USER_OP} (%(default)s)",
+        help=f"ACLs per transaction, or with --klamm per call, 1 to {MAX_RECORDS_PER_USER_OP} (%(default)s)",
     )
     parser.add_argument(
         "--rate",
         metavar="N",
         type=whole_number(0, _MAX_RATE),
         default=defaults.acls_per_s,
-        help="new ACLs a second at most, so that replicas can follow; 0 for no bound, and without giving way to other "
-        "processes (%(default)s)",
+        help="at most this many new ACLs per second, so that replicas can keep up; 0 for no limit, and without "
+        "yielding to other processes (%(default)s)",
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument(
         "--format",
         metavar="NAME",
         type=_format,
-        help="the file's format (the one that its content looks like)",
+        help="the file's format (recognised from its content)",
     )
     add_comment_argument(parser)
     add_access_arguments(parser, without="the ACLs go to the store itself")
@@ -111,12 +111,14 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 def _is_over_http(arguments: argparse.Namespace) -> bool:
     if arguments.access_url is None:
         if access_flags(arguments) != AccessFlags():
-            raise UsageError("--as, --command-config, --token-file, --ca, --timeout: name the service as well, --klamm")
+            raise UsageError(
+                "--as, --command-config, --token-file, --ca, --timeout: these need --klamm; name the service"
+            )
         return False
     if arguments.actor is not None:
-        raise UsageError("--actor: a service names its callers itself; leave it out, or --klamm")
+        raise UsageError("--actor: a service records the caller itself; leave out --actor, or --klamm")
     if arguments.data_dir is not None:
-        raise UsageError("--data-dir: a service has its own; leave it out, or --klamm")
+        raise UsageError("--data-dir: a service has its own; leave out --data-dir, or --klamm")
     return True
 
 
@@ -196,7 +198,7 @@ def run_import(arguments: argparse.Namespace, settings: Settings) -> str:
 
 def _principal(text: str) -> str:
     if ":" not in text or not text.isprintable():
-        raise argparse.ArgumentTypeError(f"`{ascii(text)[1:-1]}` is no principal such as User:admin")
+        raise argparse.ArgumentTypeError(f"`{ascii(text)[1:-1]}` is not a principal such as User:admin")
     return text
 
 

@@ -6,23 +6,24 @@ from typing import TextIO
 from app.cli.commands import SETTINGS_HELP, Run, add_data_dir
 
 DESCRIPTION = (
-    "Brings the schema of KLAMM_DATABASE_URL's database to this version, and grants the roles of docs/database.md what "
-    "they lack. Without the variable, does so in the embedded PostgreSQL. It is safe to run again, or several at once."
+    "Migrates the schema of KLAMM_DATABASE_URL's database to this version, and grants the roles of docs/database.md "
+    "the rights that they lack. Without the variable, migrates the embedded PostgreSQL. It is safe to run again, "
+    "and to run several at once."
 )
-_EPILOG = f"""{SETTINGS_HELP} What counts here, with defaults:
+_EPILOG = f"""{SETTINGS_HELP} Settings used here, with defaults:
 
   KLAMM_DATABASE_URL       postgresql://user:password@host:port/database,
                            a role that may create tables (none: embedded)
   KLAMM_DATABASE_URL_FILE  file that holds the URL (none)
-  KLAMM_CLUSTER_ID         the cluster's id, for a store that is made here;
-                           one that has another is refused (made up)
+  KLAMM_CLUSTER_ID         the cluster's id for a new store; an existing
+                           store with another id is refused (random)
 
 Exit codes:
 
   0    the schema is at this version
-  1    PostgreSQL refused, or can't be reached; the line says which one
+  1    PostgreSQL refused, or can't be reached; the error says which
   2    a flag or a setting can't be used
-  130  interrupted; give the same command again"""
+  130  interrupted; run the same command again"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -31,7 +31,9 @@ def load() -> Run:
         except OSError as error:
             if arguments.output is not None:
                 raise UsageError(f"--output: can't write `{arguments.output}` ({error.strerror})") from None
-            raise UsageError(f"standard output can't be written ({error.strerror}); name a file, --output") from None
+            raise UsageError(
+                f"standard output can't be written ({error.strerror}); name a file with --output"
+            ) from None
         return 0
 
     return run

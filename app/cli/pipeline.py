@@ -19,8 +19,8 @@ from app.store.embedded.folder import LOOPBACK, DataFolder
 
 _EXTRA = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "plotly"})
 _MISSING = (
-    "klamm pipeline: it needs the extra `spark`; in a clone `make setup` installs it, as does "
-    ".venv/bin/pip install -e '.[spark]'\n"
+    "klamm pipeline: the extra `spark` is not installed; in a clone run `make setup`, or .venv/bin/pip install -e "
+    "'.[spark]'\n"
 )
 _CONNECT_S = 2.0
 
@@ -34,7 +34,7 @@ def main(words: Sequence[str], _out: TextIO) -> int:
             sys.stderr.write(_MISSING)
             return 2
         # Not 1: that means that a job has found something.
-        sys.stderr.write(f"klamm pipeline: it can't be loaded ({fault}); install klamm[spark] anew\n")
+        sys.stderr.write(f"klamm pipeline: can't load it ({fault}); reinstall klamm[spark]\n")
         return 3
     return run_job(words, service=ServiceDatabase())
 
@@ -44,8 +44,8 @@ class ServiceDatabase:
         parser.add_argument(
             "--data-dir",
             metavar="FOLDER",
-            help="folder of the embedded PostgreSQL that `klamm serve` runs; it and KLAMM_DATABASE_URL are looked at "
-            "unless a JDBC URL is given (.klamm)",
+            help="folder of the embedded PostgreSQL that `klamm serve` runs; used if neither a JDBC URL nor "
+            "KLAMM_DATABASE_URL is given (.klamm)",
         )
 
     def source(self, arguments: argparse.Namespace) -> JdbcSource:
@@ -66,12 +66,12 @@ def embedded_source(data_dir: Path) -> JdbcSource:
             pass
     except PermissionError as error:
         raise PipelineError(
-            f"`{error.filename}` is closed to this user; run the job as whoever runs `klamm serve`, or name a database "
-            "with --jdbc-url"
+            f"this user may not read `{error.filename}`; run the job as the user that runs `klamm serve`, or name a "
+            "database with --jdbc-url"
         ) from None
     except (OSError, ValueError):
         raise PipelineError(
-            f"no `klamm serve` is at work on `{data_dir}`; start it (klamm serve --data-dir {data_dir}), name its "
+            f"no `klamm serve` is running on `{data_dir}`; start it (klamm serve --data-dir {data_dir}), name its "
             "folder with --data-dir, or a PostgreSQL of your own with KLAMM_DATABASE_URL or --jdbc-url"
         ) from None
     return JdbcSource(f"jdbc:postgresql://{LOOPBACK}:{port}/{DATABASE}", USER, password)

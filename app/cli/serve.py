@@ -9,7 +9,7 @@ DESCRIPTION = (
     "Serves the REST API until SIGTERM or Ctrl-C. With KLAMM_DATABASE_URL it uses your own PostgreSQL, which klamm "
     "migrate has prepared; without, it runs and prepares an embedded one."
 )
-_EPILOG = f"""{SETTINGS_HELP} docs/operations.md lists them all. Often wanted, with their defaults:
+_EPILOG = f"""{SETTINGS_HELP} docs/operations.md lists them all. Common settings, with defaults:
 
   KLAMM_DATABASE_URL       postgresql://user:password@host:port/database (none)
   KLAMM_DATABASE_URL_FILE  file that holds the URL (none)
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="upstream_urls",
         action="append",
         metavar="URL",
-        help="follow this service instead of a database; given several times, the first that can be reached",
+        help="follow this service instead of a database; if repeated, the first that can be reached",
     )
     parser.add_argument(
         "--example",

@@ -57,9 +57,11 @@ def _check(settings: Settings) -> None:
     # Kafka accepts a super user that no client can be, which leaves the operator without rights.
     for name in sorted(settings.super_users):
         for doubt in doubts_of_principal(name):
-            _log.warning("super_user_in_doubt", extra={"why": f"{doubt}; super.users has `;` between principals"})
+            _log.warning(
+                "super_user_in_doubt", extra={"why": f"{doubt}; separate the principals of super.users with `;`"}
+            )
     for url in unprotected(settings.upstream_urls):
-        why = "tokens and ACLs can be read on the way; use https, unless a proxy here speaks TLS"
+        why = "tokens and ACLs are sent unencrypted; use https, unless a proxy on this machine does TLS"
         _log.warning("followed_without_tls", extra={"url": url, "why": why})
     certificate_of(settings)
     if settings.decision_log_path is not None:
@@ -103,11 +105,9 @@ def _example(path: Path | None, settings: Settings) -> Example | None:
     if path is None:
         return None
     if settings.uds is not None:
-        raise UsageError("--example speaks to host and port; leave out --uds (KLAMM_UDS)")
+        raise UsageError("--example needs host and port; leave out --uds (KLAMM_UDS)")
     if settings.callers or settings.tls_certificate is not None:
-        raise UsageError(
-            "--example asks over plain HTTP and shows no credentials; leave out callers and tls.certificate"
-        )
+        raise UsageError("--example uses plain HTTP without credentials; leave out callers and tls.certificate")
     return read_example(path)
 
 

@@ -42,7 +42,8 @@ def state_folder_held(settings: Settings) -> Iterator[None]:
         except OSError as fault:
             if fault.errno in _WRONG_PATH:
                 raise UsageError(
-                    f"state.path: `{folder.path}` can't be a folder ({fault.strerror}); name one whose parent exists"
+                    f"state.path: can't create the folder `{folder.path}` ({fault.strerror}); name one whose parent "
+                    "exists"
                 ) from None
             _log.warning("state_folder_unusable", extra={"folder": folder.path, "why": str(fault)})
         else:

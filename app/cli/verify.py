@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from app.formats.database_url import DatabaseUrl
 
 DESCRIPTION = (
-    "Recomputes the hash of every record and the digest of all ACLs and properties, and compares them with what is "
-    "stated: in the database of KLAMM_DATABASE_URL, or in a file of events, one a line, as docs/feed.md says. Of a "
-    "store it reads everything, and locks nothing."
+    "Recomputes the hash of every record and the digest of all ACLs and properties, and compares them with the "
+    "recorded ones: in the database of KLAMM_DATABASE_URL, or in a file of events, one per line (docs/feed.md). It "
+    "reads the whole store and locks nothing."
 )
-_EPILOG = f"""{SETTINGS_HELP} What counts here, with defaults:
+_EPILOG = f"""{SETTINGS_HELP} Settings used here, with defaults:
 
   KLAMM_DATABASE_URL       postgresql://user:password@host:port/database;
                            not needed with a file
@@ -23,8 +23,8 @@ _EPILOG = f"""{SETTINGS_HELP} What counts here, with defaults:
 
 Exit codes:
 
-  0    all of it holds
-  1    it is damaged, and the line says where; or it can't be read
+  0    everything matches
+  1    it is damaged, and the error says where; or it can't be read
   2    a flag or a setting can't be used, or the file holds no events
   130  interrupted"""
 
@@ -50,7 +50,7 @@ def load() -> Run:
             return _proved_file(arguments.file)
         with settings_of(arguments) as settings:
             if settings.database_url is None:
-                raise UsageError("what is to be verified? name a file of events, or set KLAMM_DATABASE_URL")
+                raise UsageError("there is nothing to verify; name a file of events, or set KLAMM_DATABASE_URL")
             with named_database(settings):
                 return asyncio.run(_proved_store(settings.database_url))
 
@@ -64,7 +64,7 @@ def load() -> Run:
             raise UsageError(f"`{arguments.file}`: {fault}") from None
         except (FeedDamagedError, PoisonedRecordException) as fault:
             raise CommandError(f"damaged: {fault}") from None
-        image = "of the image nothing is known"
+        image = "the image is unknown"
         if proof.digest is not None:
             image = f"{proof.acl_count:,} ACLs, {proof.config_count:,} properties, digest {proof.digest:064x}"
         out.write(f"holds up to offset {proof.offset}: {proof.records:,} records, hash {proof.hash.hex()}; {image}\n")
@@ -85,12 +85,12 @@ def _proved_file(path: str) -> "FeedProof":
         stream, likely = opened_text(raw)
         if likely not in (None, FEED, JSON_LINES):
             raise UsageError(
-                f"`{path}` is in the format {likely.name}, which has no ids, hashes and digest, so that nothing can be "
-                "proved of it; export the ACLs with --format feed, or compare them with a service by klamm plan"
+                f"`{path}` is in the format {likely.name}, which has no ids, hashes and digest, so it can't be "
+                "verified; export the ACLs with --format feed, or compare them with a service with klamm plan"
             )
         check.follow_all(events_in(stream))
     if not check.events:
-        raise UsageError(f"`{path}`: no event is in it; docs/feed.md says what they look like")
+        raise UsageError(f"`{path}` holds no events; docs/feed.md describes them")
     return check.proof
 
 

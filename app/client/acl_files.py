@@ -85,7 +85,7 @@ class AclFile:
                     raise UsageError(f"`{self.name}` {unrecognised(self._raw)}")
                 if self._checked:
                     why = one_line(found[0], _MAX_PROBLEM_CHARACTERS)
-                    raise UsageError(f"{self.name}:{line}: the file was changed while it was read ({why})")
+                    raise UsageError(f"{self.name}:{line}: the file changed while it was being read ({why})")
                 problems += [f"{self.name}:{line}: {one_line(each, _MAX_PROBLEM_CHARACTERS)}" for each in found]
                 if len(problems) >= MAX_PROBLEMS:
                     problems.append(f"{self.name}: the check stopped here; there may be more")
@@ -95,7 +95,7 @@ class AclFile:
             else:
                 yield found
         if problems:
-            raise UsageError("nothing was written; mend this first:", *problems)
+            raise UsageError("nothing was written; fix this first:", *problems)
 
     def _entries(self) -> Iterator[Entry]:
         try:
@@ -142,5 +142,7 @@ def _kept(name: str, source: IO[bytes], given: AclFormat | None) -> Iterator[Acl
             shutil.copyfileobj(source, kept, _BUFFER_BYTES)
             kept.flush()
         except OSError as error:
-            raise UsageError(f"can't keep `{name}` in `{tempfile.gettempdir()}` ({error.strerror})") from None
+            raise UsageError(
+                f"can't copy `{name}` to `{tempfile.gettempdir()}` ({error.strerror}); name another folder with TMPDIR"
+            ) from None
         yield AclFile(name, kept, given)

@@ -9,7 +9,7 @@ from app.formats.command_errors import UsageError
 
 _PATTERNS = ("ANY", "MATCH", "LITERAL", "PREFIXED")
 _RESOURCES = {
-    "topic": (ResourceType.TOPIC, "on this topic; the name is compared as it stands"),
+    "topic": (ResourceType.TOPIC, "on this topic; * in the name is not a wildcard"),
     "group": (ResourceType.GROUP, "on this consumer group"),
     "transactional-id": (ResourceType.TRANSACTIONAL_ID, "on this transactional id"),
     "user-principal": (ResourceType.USER, "on this user, such as User:bob"),
@@ -29,8 +29,8 @@ def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
         type=str.upper,
         choices=_PATTERNS,
         default="ANY",
-        help="LITERAL or PREFIXED: ACLs of that pattern type only; MATCH: all that apply to the name, prefixes and * "
-        "too; ANY: LITERAL and PREFIXED ones with exactly this name (%(default)s)",
+        help="LITERAL or PREFIXED: ACLs of that pattern type only; MATCH: all that apply to the name, including "
+        "prefixes and *; ANY: LITERAL and PREFIXED ACLs with exactly this name (%(default)s)",
     )
 
 

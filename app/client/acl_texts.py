@@ -26,7 +26,7 @@ def resource_text(resource_type: ResourceType, name: str, pattern_type: PatternT
     """`topic:orders`; with a pattern type it also says whether more than that name is covered."""
     text = f"{resource_type.name.lower().replace('_', '-')}:{name}"
     if pattern_type is PatternType.PREFIXED:
-        return f"{text} (PREFIXED: all names that begin so)"
+        return f"{text} (PREFIXED: all names with this prefix)"
     return f"{text} (all names)" if pattern_type is PatternType.LITERAL and name == WILDCARD else text
 
 

@@ -38,9 +38,9 @@ def end_of(text: str, option: str) -> datetime | None:
         end = moment_of(text) if span is None else now + timedelta(**{_UNITS[span[2]]: int(span[1])})
     except (ValueError, OverflowError):
         raise UsageError(
-            f"--{option}: `{text[:_MAX_SHOWN]}` is no time; write how long, such as 30m, 8h or 7d, or when, such as "
+            f"--{option}: `{text[:_MAX_SHOWN]}` is not a time; give a duration such as 30m, 8h or 7d, a time such as "
             "2026-12-01T18:00:00Z, or never"
         ) from None
     if end <= now:
-        raise UsageError(f"--{option}: {rfc3339(end)} is past, as it is {rfc3339(now)} by this machine's clock")
+        raise UsageError(f"--{option}: {rfc3339(end)} is in the past: it is {rfc3339(now)} by this machine's clock")
     return end

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one of the formats below (%(default)s)",
     )
     parser.add_argument("--output", metavar="FILE", help="file to write, all or nothing (standard output)")
-    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
     add_at_argument(parser)
     add_filter_arguments(parser)
     add_access_arguments(parser)
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         raise UsageError("--force replaces a file; name the file with --output")
     if chosen is FEED:
         if arguments.at is not None:
-            raise UsageError("--format feed is what stands now, with its proof; leave --at out, or choose jsonl")
+            raise UsageError("--format feed is the current state with its proof; leave --at out, or choose jsonl")
         return _export_feed(arguments, acl_filter, target, out)
     at = at_body(arguments).get("at")
     with Service(access_of(arguments)) as service:
@@ -80,15 +80,15 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     if with_terms and not chosen.says_terms:
         saying = ", ".join(each.name for each in FORMATS if each.says_terms)
         sys.stderr.write(
-            f"left out: the ends and owners of {counted(with_terms)}, which --format {chosen.name} can't say ({saying} "
-            "can)\n"
+            f"left out: the ends and owners of {counted(with_terms)}, which --format {chosen.name} can't express "
+            f"({saying} can)\n"
         )
     return 0
 
 
 def _export_feed(arguments: argparse.Namespace, acl_filter: AclBindingFilter, target: Path | None, out: TextIO) -> int:
     if acl_filter != AclBindingFilter():
-        raise UsageError("--format feed is proved as a whole; leave --principal, --topic, ... out")
+        raise UsageError("--format feed can only be verified as a whole; leave --principal, --topic, ... out")
     token = ""
 
     def write(file: TextIO) -> None:
@@ -100,7 +100,7 @@ def _export_feed(arguments: argparse.Namespace, acl_filter: AclBindingFilter, ta
         out.flush()
     else:
         _write(target, write, force=arguments.force)
-    sys.stderr.write(f"all ACLs and properties as of token {token}; klamm verify proves them\n")
+    sys.stderr.write(f"all ACLs and properties as of token {token}; klamm verify checks them\n")
     return 0
 
 
@@ -109,8 +109,8 @@ def _check_for_terminal(chosen: AclFormat, acls: Iterable[NewAcl]) -> None:
         each, owner = acl.binding, acl.owner if isinstance(acl.owner, str) else ""
         if not (each.resource_name + each.principal + each.host + owner).isprintable():
             raise UsageError(
-                f"--format {chosen.name}: {shown(each)} has control characters that a terminal would obey; write a "
-                "file with --output, or choose jsonl, which escapes them"
+                f"--format {chosen.name}: {shown(each)} has control characters that a terminal would act on; write "
+                "to a file with --output, or choose jsonl, which escapes them"
             )
 
 
@@ -127,8 +127,8 @@ def _epilog() -> str:
         for each in formats
     ]
     codes = (
-        "Exit codes: 0 written; 1 refused or failed; 2 wrong flags, or an ACL that the format can't express; "
-        "130 Ctrl-C; 141 the reader of the pipe has gone."
+        "Exit codes: 0 written; 1 refused or failed; 2 wrong flags, or an ACL that the format can't express; 130 "
+        "Ctrl-C; 141 the reader closed the pipe."
     )
     return "\n".join(["Formats:", *lines, "", codes])
 
@@ -159,7 +159,7 @@ def _write(target: Path, write: Callable[[TextIO], None], *, force: bool) -> Non
         else:
             _put_new(beside, target)
     except FileExistsError:
-        raise UsageError(f"--output: `{target}` has been created meanwhile; replace it with --force") from None
+        raise UsageError(f"--output: `{target}` was created in the meantime; replace it with --force") from None
     except OSError as error:
         raise UsageError(f"--output: can't write `{target}` ({error.strerror})") from None
     finally:

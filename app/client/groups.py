@@ -14,8 +14,7 @@ def add_group_argument(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="a group that the principal is in, such as eng-data, whose ACLs (Group:NAME) speak of it too; may come "
-        "several times",
+        help="a group of the principal, such as eng-data, whose ACLs (Group:NAME) apply to it too; may be repeated",
     )
 
 

@@ -22,8 +22,8 @@ from app.formats.acl_entries import quoted
 from app.formats.arguments import whole_number
 
 DESCRIPTION = (
-    "Shows what changed, newest first, with time and actor: + an ACL was created, ~ it got another end or owner, - it "
-    "was deleted; = a property got another value. Needs Describe on the cluster, and for properties DescribeConfigs."
+    "Shows what changed, newest first, with time and actor: + an ACL was created, ~ its end or owner was changed, - "
+    "it was deleted; = a property was changed. Needs Describe on the cluster, and DescribeConfigs for properties."
 )
 _EPILOG = f"Example:\n  klamm log --since 7d --topic orders --as User:admin\n\n{output.EPILOG}"
 _COLUMNS = ("token", "recorded_at", "change", "actor", "comment", "what", "before")
@@ -33,18 +33,18 @@ _DEFAULT_LIMIT = 100
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [OPTIONS]"
     parser.epilog = _EPILOG
-    parser.add_argument("--since", metavar="TIME", help="from then on: 7d ago, 2026-11-30T18:00:00Z, or a token")
-    parser.add_argument("--until", metavar="TIME", help="up to then, said in the same ways")
+    parser.add_argument("--since", metavar="TIME", help="from this time on: 7d (ago), 2026-11-30T18:00:00Z, or a token")
+    parser.add_argument("--until", metavar="TIME", help="up to this time, in the same forms")
     parser.add_argument(
-        "--actor", metavar="PRINCIPAL", help="what this principal changed; klamm:expiry removes the ended"
+        "--actor", metavar="PRINCIPAL", help="changes by this principal; klamm:expiry removes ACLs that have ended"
     )
-    parser.add_argument("--comment", metavar="TEXT", help="changes whose comment has this in it, such as a ticket")
+    parser.add_argument("--comment", metavar="TEXT", help="changes whose comment contains this text, such as a ticket")
     parser.add_argument(
         "--limit",
         metavar="N",
         type=whole_number(1, 1_000_000),
         default=_DEFAULT_LIMIT,
-        help="the newest so many (%(default)s)",
+        help="show the newest N changes (%(default)s)",
     )
     parser.add_argument(
         "--output",
@@ -104,14 +104,14 @@ def _print(reply: Mapping[str, object], changes: list[Mapping[str, object]], out
 
 def _notes(reply: Mapping[str, object], changes: list[Mapping[str, object]]) -> Iterator[str]:
     if not changes:
-        yield "nothing has changed that this asks about"
+        yield "no change matches"
     if reply.get("next_cursor") is not None:
         yield "there are older changes; --limit shows more"
     if reply.get("shows_configs") is False:
-        yield "changes of properties are left out: they take DescribeConfigs on the cluster"
+        yield "changes of properties are left out: they need DescribeConfigs on the cluster"
     known = parse_object(reply.get("known_since"))
     if known.get("recorded_at") is not None:
-        yield f"older records are not kept: all is known since {known['recorded_at']}"
+        yield f"older records are not kept: the history begins at {known['recorded_at']}"
 
 
 def _cells(change: Mapping[str, object]) -> tuple[str, ...]:
@@ -131,4 +131,4 @@ def _time(change: Mapping[str, object]) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise strange_reply(f"`{text[:100]}` is no time") from None
+        raise strange_reply(f"`{text[:100]}` is not a time") from None

@@ -16,7 +16,7 @@ def add_at_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--at",
         metavar="TIME",
-        help="as everything stood then: 2026-11-30T18:00:00Z, a token, or 8h or 7d ago by this machine's clock (now)",
+        help="the state at this time: 2026-11-30T18:00:00Z, a token, or 8h or 7d ago by this machine's clock (now)",
     )
 
 
@@ -34,7 +34,7 @@ def moment_given(text: str, option: str) -> str:
         moment_of(text, option)
     except (InvalidRequestException, OverflowError):
         raise UsageError(
-            f"--{option}: `{text[:_MAX_SHOWN]}` is no moment; write when, such as 2026-11-30T18:00:00Z, how long ago, "
-            "such as 8h or 7d, or a token of the service"
+            f"--{option}: `{text[:_MAX_SHOWN]}` is not a time; give a time such as 2026-11-30T18:00:00Z, how long "
+            "ago, such as 8h or 7d, or a token of the service"
         ) from None
     return text

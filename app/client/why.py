@@ -22,9 +22,9 @@ from app.formats.acl_bodies import binding_body
 from app.formats.command_errors import UsageError
 
 _RULES = {
-    "SuperUser": "no ACL is asked (SuperUser)",
+    "SuperUser": "ACLs are not checked (SuperUser)",
     "MatchingAcl": "this ACL decides (MatchingAcl):",
-    "DefaultAllow": "no ACL is on this resource (DefaultAllow)",
+    "DefaultAllow": "this resource has no ACL (DefaultAllow)",
     "DefaultDeny": "no ACL allows it (DefaultDeny)",
 }
 
@@ -77,7 +77,7 @@ def _command(action: str, binding: AclBinding, access: Sequence[str], allow_for:
     end = None if allow_for is None else end_of(allow_for, _ALLOW_FOR)
     body = binding_body(binding) | ({} if end is None else {"expires_at": rfc3339(end)})
     return command_for(action, binding, access, allow_for) or (
-        f"no command line can say it; send it to {call}: {json.dumps(body)}"
+        f"no command line can express it; send it to {call}: {json.dumps(body)}"
     )
 
 
@@ -86,14 +86,14 @@ def _counted(text: str, count: int, listed: int) -> str:
 
 
 DESCRIPTION = (
-    "Says what authorize answers, and the rule and the ACL that decided. If it is denied, says which ACLs nearly "
-    "match, and what to type so that it is allowed. To ask about another principal than one's own (--as) takes "
+    "Shows what authorize answers, and the rule and the ACL that decided. If the answer is DENIED, shows which ACLs "
+    "nearly match, and the command that would allow it. Asking about another principal than your own (--as) needs "
     "Describe on the cluster."
 )
 _EPILOG = (
     "Example:\n  klamm why User:bob READ topic:orders --host 10.1.2.3 --as User:admin\n\n"
-    "Exit codes: 0 answered; 1 refused or failed; 2 asked for wrongly; 4 denied (--exit-code only); "
-    "130 Ctrl-C; 141 the reader of a pipe has gone."
+    "Exit codes: 0 answered; 1 refused or failed; 2 wrong usage; 4 denied (--exit-code only); 130 Ctrl-C; 141 the "
+    "reader closed the pipe."
 )
 
 _DENIED = 4
@@ -103,32 +103,32 @@ _ALLOW_FOR = "allow-for"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s PRINCIPAL OPERATION RESOURCE --host ADDRESS [OPTIONS]"
     parser.epilog = _EPILOG
-    parser.add_argument("principal", metavar="PRINCIPAL", help="who would do it, such as User:bob")
-    parser.add_argument("operation", metavar="OPERATION", help="what, such as READ or DescribeConfigs")
+    parser.add_argument("principal", metavar="PRINCIPAL", help="the principal, such as User:bob")
+    parser.add_argument("operation", metavar="OPERATION", help="the operation, such as READ or DescribeConfigs")
     parser.add_argument(
         "resource",
         metavar="RESOURCE",
-        help="on which resource: topic:NAME, group:NAME, transactional-id:NAME, delegation-token:ID, user:PRINCIPAL "
-        "or cluster",
+        help="the resource: topic:NAME, group:NAME, transactional-id:NAME, delegation-token:ID, user:PRINCIPAL or "
+        "cluster",
     )
     parser.add_argument(
         "--host",
         metavar="ADDRESS",
         required=True,
-        help="the client's IP address, such as 10.1.2.3; ACLs may be for some hosts only",
+        help="the client's IP address, such as 10.1.2.3; ACLs may be limited to some hosts",
     )
     add_group_argument(parser)
     parser.add_argument(
         "--output",
         choices=("text", "json"),
         default="text",
-        help="text to read, or JSON, which is all that the service answers (text)",
+        help="text to read, or JSON, the service's whole answer (text)",
     )
     parser.add_argument(
         f"--{_ALLOW_FOR}",
         metavar="TIME",
-        help="print what to type so that it is allowed for so long, such as 8h from now by the clock of the "
-        "machine that runs it, or until 2026-12-01T18:00:00Z",
+        help="print the command that allows it for this long, such as 8h from when it is run by that machine's clock, "
+        "or until 2026-12-01T18:00:00Z",
     )
     parser.add_argument(
         "--exit-code", action="store_true", help=f"exit with {_DENIED} if it is denied, 0 if it is allowed"
@@ -143,9 +143,9 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     if allow_for is not None:
         end_of(utf_8(allow_for), _ALLOW_FOR)
         if arguments.output == "json":
-            raise UsageError(f"--{_ALLOW_FOR} prints a command, which is no JSON; leave it or --output out")
+            raise UsageError(f"--{_ALLOW_FOR} prints a command, not JSON; leave out --{_ALLOW_FOR} or --output")
         if arguments.at is not None:
-            raise UsageError(f"--{_ALLOW_FOR} is about now; leave it or --at out")
+            raise UsageError(f"--{_ALLOW_FOR} is about the current ACLs; leave out --{_ALLOW_FOR} or --at")
     at = at_body(arguments)
     with Service(access_of(arguments)) as service:
         reply = _reply(service, asked, at)
@@ -190,7 +190,7 @@ def _asked(arguments: argparse.Namespace) -> Asked:
         host = parse_address(arguments.host).text
     except InvalidRequestException:
         raise UsageError(
-            f"--host: `{arguments.host[:100]}` is no IP address; write one such as 10.1.2.3 or 2001:db8::1"
+            f"--host: `{arguments.host[:100]}` is not an IP address; use one such as 10.1.2.3 or 2001:db8::1"
         ) from None
     operation = operation_named(arguments.operation)
     principal, groups = principal_named(arguments.principal), groups_given(arguments)

@@ -31,7 +31,7 @@ def harmless(text: str) -> str:
 def utf_8(text: str) -> str:
     """The text. Raises UsageError if it came from the command line in another encoding."""
     if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):
-        raise UsageError(f"`{text[:_MAX_SHOWN]}` is not UTF-8; type it in a terminal whose locale is UTF-8")
+        raise UsageError(f"`{text[:_MAX_SHOWN]}` is not UTF-8; type it in a terminal with a UTF-8 locale")
     return text
 
 
@@ -45,14 +45,14 @@ def resource_named(text: str) -> tuple[ResourceType, str]:
     if not colon and word.lower() == "cluster":
         return ResourceType.CLUSTER, CLUSTER_NAME
     if not colon or not name:
-        raise UsageError(f"`{text[:_MAX_SHOWN]}` is no resource; write its type and name, such as topic:orders")
+        raise UsageError(f"`{text[:_MAX_SHOWN]}` is not a resource; write its type and name, such as topic:orders")
     return _named(ResourceType, "resource type", word), utf_8(name)
 
 
 def principal_named(text: str) -> str:
     """Raises UsageError if it has no type before a colon."""
     if ":" not in text:
-        raise UsageError(f"`{text[:_MAX_SHOWN]}` is no principal; write type and name, such as User:alice")
+        raise UsageError(f"`{text[:_MAX_SHOWN]}` is not a principal; write type and name, such as User:alice")
     return utf_8(text)
 
 
@@ -79,7 +79,7 @@ def add_comment_argument(parser: argparse.ArgumentParser) -> None:
         "--comment",
         metavar="TEXT",
         type=_comment,
-        help=f"why, such as a ticket; up to {MAX_COMMENT} characters, kept with each change",
+        help=f"the reason, such as a ticket; up to {MAX_COMMENT} characters, kept with each change",
     )
 
 
@@ -88,8 +88,8 @@ def _named(words: type[_Word], what: str, text: str) -> _Word:
     if member is None or member.name in _NEVER_MEANT:
         known = [each.name for each in words if each.name not in _NEVER_MEANT]
         raise UsageError(
-            f"`{text[:_MAX_SHOWN]}` is no {what} of Kafka's; write one of {', '.join(known)}"
-            f"{did_you_mean(text[:_MAX_SHOWN], known)}"
+            f"`{text[:_MAX_SHOWN]}` is not a Kafka {what}; use one of "
+            f"{', '.join(known)}{did_you_mean(text[:_MAX_SHOWN], known)}"
         )
     return member
 

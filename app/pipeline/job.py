@@ -45,8 +45,8 @@ from app.pipeline.spark.storage import Home, listed_once
 
 INTERRUPTED = 130
 _EPILOG = (
-    "Exit codes: 0 done; 1 done, and something was found (flips, a broken chain); 2 asked for wrongly; "
-    "3 Spark or the database failed; 4 a proposal has failed its proof; 130 Ctrl-C."
+    "Exit codes: 0 done; 1 done, and something was found (flips, a broken chain); 2 wrong usage; 3 Spark or the "
+    "database failed; 4 a proposal failed its check; 130 Ctrl-C."
 )
 
 
@@ -89,15 +89,15 @@ def _main(argv: Sequence[str] | None, service: Service | None, prog: str) -> int
 def parser_of(prog: str = "klamm pipeline", service: Service | None = None) -> argparse.ArgumentParser:
     parser = JobParser(
         prog=prog,
-        description="Jobs over the whole store and the decision log, by Spark: here, or on a cluster.",
-        epilog=f"klamm pipeline JOB --help tells a job's options. {_EPILOG} See docs/pipeline.md.",
+        description="Spark jobs over the whole store and the decision log, run here or on a cluster.",
+        epilog=f"klamm pipeline JOB --help shows a job's options. {_EPILOG} See docs/pipeline.md.",
     )
     parser.add_argument("--version", action="version", version=f"klamm {__version__}")
     parser.add_argument(
         "--package",
         action=WritePackage,
         metavar="FILE.zip",
-        help="write what the jobs are made of, for spark-submit --py-files in cluster mode, and end",
+        help="write the code of the jobs to FILE, for spark-submit --py-files in cluster mode, and exit",
     )
     jobs = parser.add_subparsers(required=True, metavar="JOB", dest="job")
     for job in JOBS:
@@ -136,7 +136,7 @@ def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: lis
             with listed_once():
                 return _run(job, JobContext(spark, Home(home), console, runs[0], runs), arguments)
     except KeyboardInterrupt:
-        console.warn("interrupted; what was written is whole, and the job can be run again")
+        console.warn("interrupted; what was written is complete, and the job can be run again")
         return INTERRUPTED
     except Exception as fault:  # noqa: BLE001 - every fault becomes one line
         if arguments.debug:

@@ -67,11 +67,17 @@ def _parser() -> argparse.ArgumentParser:
         "--only",
         type=_languages,
         metavar="LANGUAGE,...",
-        help=f"these languages of {', '.join(LANGUAGES)} (default: all)",
+        help=f"languages to generate, of {', '.join(LANGUAGES)} (default: all)",
     )
-    parser.add_argument("--openapi", type=_file, default=DOCUMENT, metavar="FILE", help="the document")
     parser.add_argument(
-        "--output", type=Path, default=Path("build/clients"), metavar="FOLDER", help="where to (default: %(default)s)"
+        "--openapi", type=_file, default=DOCUMENT, metavar="FILE", help="the OpenAPI document (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("build/clients"),
+        metavar="FOLDER",
+        help="output folder (default: %(default)s)",
     )
     return parser
 
@@ -80,7 +86,7 @@ def _languages(text: str) -> list[str]:
     asked = text.split(",")
     unknown = [name for name in asked if name not in LANGUAGES]
     if unknown:
-        raise argparse.ArgumentTypeError(f"`{unknown[0]}` is none of {', '.join(LANGUAGES)}")
+        raise argparse.ArgumentTypeError(f"`{unknown[0]}` is not one of {', '.join(LANGUAGES)}")
     return asked
 
 

@@ -65,7 +65,9 @@ def locked(name: str) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise BuildError(f"another process has held `{path}` for too long; end it, and try again") from None
+                    raise BuildError(
+                        f"another process has been holding `{path}` for too long; stop it, and try again"
+                    ) from None
                 time.sleep(0.2)
         yield
 

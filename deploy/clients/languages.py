@@ -165,9 +165,7 @@ def _generator_jar(tools: Tools) -> Path:
         found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
         # INVARIANT: a jar with another checksum is never run.
         if found != GENERATOR_SHA256:
-            raise BuildError(
-                f"{GENERATOR} came with the checksum {found}, which is not the generator's; nothing was run"
-            )
+            raise BuildError(f"{GENERATOR} has the checksum {found}, which is not the expected one; nothing was run")
 
     return kept("openapi-generator", fingerprint([], [GENERATOR, GENERATOR_SHA256]), fetch) / name
 

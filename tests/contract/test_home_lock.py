@@ -144,7 +144,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 def test_one_holds_it_and_the_next_gets_it_after_that(place: Place) -> None:
     first = place.acquired()
-    with pytest.raises(PipelineError, match=f"another nightly .*is at work .*`{place.home}.*wait for it, or stop it"):
+    with pytest.raises(PipelineError, match=f"another nightly .*is running .*`{place.home}.*wait for it, or stop it"):
         place.acquired()
     # Longer than a lease lasts that nobody renews.
     time.sleep(EXPIRES_S + 1 if place.jars else 0)
@@ -182,7 +182,7 @@ def test_that_of_a_killed_run_is_free_and_its_generation_is_over(place: Place) -
     notes: list[str] = []
     lock = place.taken_over(notes.append)
     assert lock.generation == 2
-    assert any("sign of life" in note for note in notes) == bool(place.jars)
+    assert any("to be renewed" in note for note in notes) == bool(place.jars)
     lock.release()
 
 
@@ -201,7 +201,7 @@ def test_a_run_that_can_not_renew_it_is_told_and_frees_nothing(in_store: Place, 
     lock.acquire("nightly", lambda _: None)
     with s3.away():
         assert told.wait(_PATIENCE_S)
-        with pytest.raises(PipelineError, match=r"could not renew `s3a://.*another one may be at work"):
+        with pytest.raises(PipelineError, match=r"could not renew `s3a://.*another one may be running"):
             lock.check()
     lock.release()
     # What was on its way may arrive now, and look like a sign of life. Then it is over.
@@ -227,7 +227,7 @@ def test_a_run_that_was_frozen_finds_that_another_has_taken_it(in_store: Place) 
 
 def test_what_is_wrong_with_the_store_is_said_without_its_secret(in_store: Place, jvm: Jvm) -> None:
     missing = in_store.home.replace("/klamm/home", "-missing")
-    with pytest.raises(PipelineError, match=r"can't be asked: .*look at AWS_ENDPOINT_URL") as refused:
+    with pytest.raises(PipelineError, match=r"can't access .*check AWS_ENDPOINT_URL") as refused:
         jvm.lease(missing).acquire("nightly", lambda _: None)
     assert SECRET not in str(refused.value)
     torn = S3Object(jvm.jvm, jvm.configuration, f"{in_store.home}/lock.json")
@@ -244,4 +244,4 @@ def test_a_file_system_without_a_lock_says_so(tmp_path: Path) -> None:
     notes: list[str] = []
     with home_lock(Home("hdfs://name/klamm"), "export", notes.append) as lock:
         assert isinstance(lock, NoLock)
-    assert notes == ["nothing keeps another export from writing into this home; see to it that only one runs at a time"]
+    assert notes == ["this home can't be locked against another export; make sure that only one runs at a time"]

@@ -28,7 +28,7 @@ KLAMM = [
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
 DN = "User:CN=Jo Doe, O=Big, Inc., C=DE"
-NOBODY_ANSWERED = "nobody has answered on standard input"
+NOBODY_ANSWERED = "no answer on standard input"
 
 
 @pytest.fixture(autouse=True)
@@ -283,8 +283,8 @@ def test_an_end_is_given_shown_changed_and_lifted(service: Service) -> None:
 def test_an_end_that_can_not_be_is_refused_before_the_service_is_asked(service: Service) -> None:
     words = ["--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders"]
     for action, end, why in (
-        ("--add", "soon", "--expires: `soon` is no time"),
-        ("--add", "2001-01-01T00:00:00Z", "is past"),
+        ("--add", "soon", "--expires: `soon` is not a time"),
+        ("--add", "2001-01-01T00:00:00Z", "is in the past"),
         ("--remove", "8h", "can't be used with option"),
     ):
         done = klamm(service, action, *words, "--expires", end)

@@ -101,7 +101,7 @@ def test_who_shows_nothing_or_something_wrong_is_refused_once_with_the_way_out(w
 
 def test_a_service_whose_certificate_is_not_believed_hears_no_token(world: World) -> None:
     access = make_access(AccessFlags(world.url, ADMIN, token_file=str(world.folder / "token")))
-    with Client(access) as client, pytest.raises(ServiceError, match="certificate is not believed"):
+    with Client(access) as client, pytest.raises(ServiceError, match="certificate is not trusted"):
         client.acls(AclBindingFilter())
 
 

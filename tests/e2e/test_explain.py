@@ -185,7 +185,7 @@ def test_the_commands_for_what_is_forbidden_make_it_allowed(service: Service, na
 
 def test_where_no_acl_is_everybody_may_be_let_in(open_service: Service, name: str) -> None:
     text = why(open_service, "User:bob", "READ", f"topic:{name}", "--host", "10.1.2.3", "--exit-code")
-    assert "no ACL is on this resource (DefaultAllow)" in text
+    assert "this resource has no ACL (DefaultAllow)" in text
     assert "the first ACL on it, whoever it is for, ends that for everybody" in text
     open_service.create(binding(name, "User:carol", permission_type="DENY"))
     text = why(open_service, "User:bob", "READ", f"topic:{name}", "--host", "10.1.2.3", "--exit-code", code=4)
@@ -210,7 +210,7 @@ def test_json_is_the_services_answer_with_the_question(service: Service, name: s
 def test_super_users_and_resources_without_a_name(service: Service) -> None:
     text = why(service, ADMIN, "ALTER", "cluster", "--host", "10.1.2.3", "--exit-code")
     assert text.startswith(
-        f"ALLOWED {ADMIN} ALTER cluster:kafka-cluster from 10.1.2.3\n  no ACL is asked (SuperUser)\n"
+        f"ALLOWED {ADMIN} ALTER cluster:kafka-cluster from 10.1.2.3\n  ACLs are not checked (SuperUser)\n"
     )
     text = why(service, "User:bob", "IdempotentWrite", "cluster", "--host", "10.1.2.3")
     assert commands_in(text)[0].endswith("--operation IdempotentWrite --cluster")
@@ -220,8 +220,8 @@ def test_super_users_and_resources_without_a_name(service: Service) -> None:
     ("words", "asker", "code", "complaint"),
     [
         (("User:bob", "READ", "topic:x"), ADMIN, 2, "--host"),
-        (("User:bob", "REED", "topic:x", "--host", "10.1.2.3"), ADMIN, 2, "`REED` is no operation"),
-        (("User:bob", "READ", "topic:x", "--host", "web-1"), ADMIN, 2, "--host: `web-1` is no IP address"),
+        (("User:bob", "REED", "topic:x", "--host", "10.1.2.3"), ADMIN, 2, "`REED` is not a Kafka operation"),
+        (("User:bob", "READ", "topic:x", "--host", "web-1"), ADMIN, 2, "--host: `web-1` is not an IP address"),
         (
             ("User:bob", "READ", "topic:x", "--host", "10.1.2.3"),
             "User:eve",

@@ -145,7 +145,7 @@ def test_a_bad_file_is_told_before_the_service_is_asked(tmp_path: Path) -> None:
     done = command("import", str(source), "--klamm", "http://127.0.0.1:1", "--as", ADMIN)
     assert done.returncode == 2
     assert done.stderr.decode().splitlines()[-2:] == [
-        "klamm import: nothing was written; mend this first:",
+        "klamm import: nothing was written; fix this first:",
         f"{source}:1: `name`: `A` is no name of Kubernetes",
     ]
 
@@ -157,7 +157,7 @@ def test_nobody_there_is_told_with_how_far_it_came(tmp_path: Path) -> None:
     assert done.returncode == 1
     told = done.stderr.decode().splitlines()[-1]
     assert told.startswith("klamm import: can't reach Klamm at `http://127.0.0.1:1`")
-    assert told.endswith("once that is mended, the same command carries on from there")
+    assert told.endswith("once that is fixed, run the same command again to resume")
 
 
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])

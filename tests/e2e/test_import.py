@@ -167,7 +167,7 @@ def test_postgresql_may_go_and_come_back(path: Path, store: Store, *, to_be_stop
         process.send_signal(signal.SIGTERM)
         code, _, err = ended(process)
         assert code == 130
-        assert "the same command, given again, carries on" in err
+        assert "run the same command again to resume" in err
         store.server.start()
         process = start(str(path), KLAMM_DATABASE_URL=store.dsn)
     else:
@@ -195,7 +195,7 @@ def test_a_bad_file_changes_nothing(path: Path, migrated_database_url: str, outs
     code, out, err = ended(start(str(path), KLAMM_DATABASE_URL=migrated_database_url))
 
     assert (code, out) == (2, "")
-    assert err.splitlines()[0] == "klamm import: nothing was written; mend this first:"
+    assert err.splitlines()[0] == "klamm import: nothing was written; fix this first:"
     assert err.splitlines()[1].startswith(f"{path}:2000: `operation`: `Read` is none of Kafka's words; write one of ")
     assert err.splitlines()[2] == f"{path}:2500: `ressource`: there is no such field; remove it"
     assert outside.head().last_offset == 0
@@ -236,7 +236,7 @@ def test_the_embedded_store_takes_an_import_while_no_service_runs_on_it(path: Pa
         assert code == 2
         assert "is in use by the Klamm process" in err
         # Another folder would be another store.
-        assert err.endswith("; or say --klamm URL, and the service that runs there gets the ACLs\n")
+        assert err.endswith("; or add --klamm URL to import into the service that runs there\n")
 
     code, out, err = ended(start(str(path), *folder))
 

@@ -73,7 +73,7 @@ def test_the_demo_ends_with_a_report_that_shows_everything(tmp_path: Path) -> No
     print(f"the demo took {time.monotonic() - began:.0f} s")
     assert demo.returncode == 0, said
     assert "20,009 decisions were made" in said
-    assert "what-if ended with 1" in said
+    assert "what-if exited with 1" in said
     named = re.search(r"The report, to be opened in a browser: file://(\S+)", said)
     assert named is not None, said
     report = Path(named[1])

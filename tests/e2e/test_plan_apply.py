@@ -148,9 +148,9 @@ def test_the_services_own_configuration_is_what_the_diff_stands_on(empty: Servic
 def test_deleting_too_much_is_refused_until_it_is_meant(empty: Service, tmp_path: Path) -> None:
     empty.create(*[binding(f"t{number}") for number in range(10)])
     file = written(tmp_path / "file", [acl(f"t{number}") for number in range(4)])
-    with pytest.raises(ServiceError, match=r"6 of 10 ACLs would be deleted .* say --max-delete-percent 60"):
+    with pytest.raises(ServiceError, match=r"6 of 10 ACLs would be deleted .* add --max-delete-percent 60"):
         applied(empty, file, "--prune")
-    with pytest.raises(ServiceError, match="more than --max-deletes 5; if that is meant, say --max-deletes 6"):
+    with pytest.raises(ServiceError, match="more than --max-deletes 5; if that is intended, add --max-deletes 6"):
         applied(empty, file, "--prune", "--max-delete-percent", "60", "--max-deletes", "5")
     assert len(there(empty)) == 10
     assert "apply will refuse this: 6 of 10" in run(plan, at(empty, file, "--prune")).text
@@ -207,7 +207,7 @@ def test_a_folder_is_planned_and_applied_as_one_and_what_is_doubtful_in_it_is_to
     assert run(apply, at(empty, "--plan", saved, "--yes", "--max-delete-percent", "100")).code == 0
     assert "klamm apply: warning: `pii-*`" in capsys.readouterr().err
     assert there(empty) == {acl("a"), acl("both"), acl("pii-*")}
-    assert "Nothing to do: all 3 ACLs of the 2 files are there." in applied(empty, folder).text
+    assert "Nothing to do: all 3 ACLs of the 2 files exist already." in applied(empty, folder).text
 
 
 def test_a_file_of_a_folder_with_faults_plans_nothing(empty: Service, tmp_path: Path) -> None:
@@ -241,9 +241,9 @@ def test_a_saved_plan_is_what_is_done(empty: Service, tmp_path: Path) -> None:
         ({"prunable": 0}, "its `prunable` is not 3"),
         ({"prunable": 10**9}, "its `prunable` is not 3"),
         ({"unchanged": 2}, "do not make up 3 ACLs"),
-        ({"delete": bodies("other") * 2}, "is no plan that this version of klamm has saved"),
-        ({"delete": bodies("other")}, "it deletes what is not there"),
-        ({"create": bodies("a")}, "it creates what is there"),
+        ({"delete": bodies("other") * 2}, "is not a plan that this version of klamm has saved"),
+        ({"delete": bodies("other")}, "it deletes ACLs that do not exist"),
+        ({"create": bodies("a")}, "it creates ACLs that exist already"),
         ({"prune": {"wanted": True, "principals": ["User:zoe"], "prefixes": []}}, "its `prune` leaves alone"),
     ],
 )

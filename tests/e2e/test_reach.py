@@ -66,11 +66,9 @@ def test_what_prints_patterns_and_cuts(filled: Service) -> None:
     text = klamm(filled, "what", "User:reach-a")
     assert text.startswith(
         "What User:reach-a can do\n\n"
-        "topic:reach- (PREFIXED: all names that begin so) from 10.0.0.0/8: WRITE,\n    DESCRIBE\n"
+        "topic:reach- (PREFIXED: all names with this prefix) from 10.0.0.0/8: WRITE,\n    DESCRIBE\n"
     )
-    assert (
-        "  but for what these cut out:\n    DENY READ for User:reach-a from 10.1.0.0/16 on topic:reach-orders" in text
-    )
+    assert "  except what these deny:\n    DENY READ for User:reach-a from 10.1.0.0/16 on topic:reach-orders" in text
     here = klamm(filled, "what", "User:reach-a", "--host", "10.1.2.3")
     assert "topic:reach-orders from 10.1.2.3: DESCRIBE; denied READ" in here
 
@@ -84,7 +82,7 @@ def test_without_describe_on_the_cluster_nothing_is_told(filled: Service) -> Non
 
 
 def test_what_was_typed_wrongly_is_refused_by_its_name(filled: Service) -> None:
-    assert "no single operation" in klamm(filled, "who", "topic:x", "--operation", "all", code=2)
+    assert "not a single operation" in klamm(filled, "who", "topic:x", "--operation", "all", code=2)
     assert "`nobody`" in klamm(filled, "what", "nobody", code=2)
     assert "--host" in klamm(filled, "what", "User:a", "--host", "10.0.0.0/8", code=2)
     assert "`orders`" in klamm(filled, "who", "orders", code=2)
@@ -108,7 +106,7 @@ def test_assertions_are_refuted_by_what_authorize_answers(filled: Service, tmp_p
     report = json.loads(out.read_text())
     assert [each["holds"] for each in report["results"]] == [False, True, False, False]
     assert report["results"][3]["witnesses"][0]["groups"] == ["reach"]
-    assert "other properties" in report["notes"][0]
+    assert "properties differ" in report["notes"][0]
     witnesses = [witness for each in report["results"] for witness in each["witnesses"]]
     assert len(witnesses) > 3
     for each in witnesses:

@@ -127,7 +127,7 @@ def test_who_is_found_leads_on_and_nothing_is_found_says_so(shown: Page) -> None
     shown.ask("document.querySelector('#answer .pick').click()")
     assert "ACLs of its own" in shown.ask("document.getElementById('answer').innerText")
     shown.type("#find", "no-such-name")
-    assert "Nothing in this file" in shown.ask("document.getElementById('found').innerText")
+    assert "No name in this file" in shown.ask("document.getElementById('found').innerText")
     assert shown.ask("document.getElementById('answer').hidden")
 
 

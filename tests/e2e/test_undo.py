@@ -131,7 +131,7 @@ def test_a_property_that_was_set_again_stays(company: Service) -> None:
     first = set_properties(company, **{"super.users": f"{ADMIN};User:eve"})
     set_properties(company, **{"super.users": f"{ADMIN};User:late"})
     text = undone(company, first)
-    assert "Changed again since, and left as it is now (1)" in text
+    assert "Changed again since then, and left as it is (1)" in text
     assert company.authorize("User:late", action("zzz")) == ["ALLOWED"]
 
 
@@ -155,8 +155,8 @@ def test_of_two_undos_at_once_one_wins_and_the_other_says_what_to_do(company: Se
     assert isinstance(lost, ServiceError), lost
     assert lost.code == "INVALID_UPDATE_VERSION"
     assert str(lost) == (
-        "somebody else has changed the ACLs or the configuration since the plan, so nothing more was done; no ACL had "
-        "to be changed; not put back: super.users; run the same again for the rest"
+        "somebody else has changed the ACLs or the configuration since the plan, so nothing more was done; no ACL "
+        "had to be changed; not restored: super.users; run the same command again for the rest"
     )
     assert "Nothing to do." in undone(company, first)
     company.delete({"resource_name": "late"})
@@ -169,7 +169,7 @@ def test_what_has_ended_meanwhile_is_not_made_again(company: Service) -> None:
     token = company.delete({"principal": "User:dan"}, {"principal": "User:bob"})["token"]
     eventually(lambda: store_time() > soon, "the end passes")
     text = undone(company, token)
-    assert "Would have ended by now, and so is not made again (1)\n  ALLOW User:dan READ on TOPIC brief" in text
+    assert "Would have ended by now, and is not created again (1)\n  ALLOW User:dan READ on TOPIC brief" in text
     assert {each["principal"] for each in company.acls()} == {"User:alice", "User:*", "User:bob"}
 
 
@@ -196,7 +196,7 @@ def test_what_is_no_change_of_now_is_refused_with_the_way_out(company: Service) 
     for tokens, kind, words in (
         ("yesterday", UsageError, "klamm log shows"),
         (f"{token}..", UsageError, "neither TOKEN nor"),
-        (f"{token}..{epoch}:1", UsageError, f"wrong way round; the older token comes first: {epoch}:1..{token}"),
+        (f"{token}..{epoch}:1", UsageError, f"wrong order; write the older token first: {epoch}:1..{token}"),
         (f"{epoch}:0", UsageError, "empty store"),
         (f"{other}..{token}", UsageError, "different epochs"),
         (other, ServiceError, "another epoch"),

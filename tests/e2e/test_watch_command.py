@@ -65,15 +65,15 @@ def create(service: Service, name: str, comment: str | None = None) -> str:
 def test_changes_are_shown_as_they_are_made_and_ctrl_c_says_where_to_go_on(service: Service, tmp_path: Path) -> None:
     service.delete({})
     with watching(service.url, tmp_path, "--bookmarks") as shown:
-        shown.until("nothing more up to")
+        shown.until("no more changes up to")
         create(service, "watched\x1b[2J\n", "OPS-7")
         service.delete({"resource_name": "watched\x1b[2J\n"})
         shown.until(" - ")
         token = create(service, "last")
         shown.until("TOPIC last")
         assert shown.end() == 130
-        assert shown.err.endswith(f"klamm watch: stopped; --after {token} goes on from here\n")
-        changes = [line for line in shown.out.splitlines() if "nothing more" not in line]
+        assert shown.err.endswith(f"klamm watch: stopped; resume from here with --after {token}\n")
+        changes = [line for line in shown.out.splitlines() if "no more changes" not in line]
     assert [line.partition(" ")[2] for line in changes] == [
         f'{ADMIN} + ALLOW User:alice READ on TOPIC "watched\\\\u001b[2J\\\\n" "OPS-7"'.replace("\\\\", "\\"),
         f'{ADMIN} - ALLOW User:alice READ on TOPIC "watched\\\\u001b[2J\\\\n"'.replace("\\\\", "\\"),
@@ -84,7 +84,7 @@ def test_changes_are_shown_as_they_are_made_and_ctrl_c_says_where_to_go_on(servi
 def test_a_filter_shows_what_it_meets(service: Service, tmp_path: Path) -> None:
     service.delete({})
     with watching(service.url, tmp_path, "--topic", "mine", "--snapshot") as shown:
-        shown.until("and from here on what changes")
+        shown.until("changes from here on")
         create(service, "other")
         create(service, "mine")
         shown.until("TOPIC mine")
@@ -117,7 +117,7 @@ def test_it_outlives_the_service_and_loses_nothing(tmp_path: Path) -> None:
         with replica_on(dsn) as first:
             port = first.ready().url.rpartition(":")[2]
             with watching(first.url, tmp_path, "--bookmarks") as shown:
-                shown.until("nothing more up to")
+                shown.until("no more changes up to")
                 create(first, "one")
                 shown.until("TOPIC one")
                 first.stop(signal.SIGKILL)
@@ -142,7 +142,7 @@ def test_a_terminal_gets_lines_of_its_width(service: Service) -> None:
     ) as process:
         os.close(follower)
         text = b""
-        while b"what changes" not in text:
+        while b"changes from here on" not in text:
             text += os.read(leader, 65_536)
         create(service, "n" * 200)
         while text.count(b"nn") < 90:
@@ -174,8 +174,8 @@ def test_a_reader_of_a_pipe_that_goes_ends_it(service: Service, tmp_path: Path) 
     ("words", "told"),
     [
         (["--after", "garbage"], "`--after` is not a token of this service"),
-        (["--after", "00000000-0000-0000-0000-000000000001:1"], "begin anew with --snapshot"),
-        (["--principal", "alice"], "`alice` is no principal"),
+        (["--after", "00000000-0000-0000-0000-000000000001:1"], "start over with --snapshot"),
+        (["--principal", "alice"], "`alice` is not a principal"),
         (["--resource-pattern-type", "MATCH"], "MATCH needs a name"),
     ],
 )

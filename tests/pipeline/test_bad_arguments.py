@@ -155,7 +155,7 @@ def test_files_that_can_be_written_are(capsys: pytest.CaptureFixture[str]) -> No
         (["who", "topic:a", "--home=.klamm/pipeline", "--offset=8"], "no snapshot at offset 8 (the latest are at 7)"),
         (["report", "--home=part"], "effective has not been run at offset 5; run `klamm pipeline effective`"),
         (["what-if", "--create=new.json", "--home=part"], "`part` holds no decisions; run `klamm pipeline ingest"),
-        (["effective", "--home=part"], "or name the resources by --resources FILE"),
+        (["effective", "--home=part"], "or list the resources with --resources FILE"),
     ],
 )
 def test_what_was_never_made_is_told_before_spark_is_started(

@@ -84,7 +84,7 @@ async def test_a_snapshot_that_is_not_the_exports_is_passed_over_with_a_sentence
     run_job(spark, export, tmp_path, store_url)
     expected = states(await feed_records(store_url))
     for changed, why in (
-        ({**whole, "hash": "00" * 32}, "another history"),
+        ({**whole, "hash": "00" * 32}, "does not belong to the history"),
         ({**whole, "checksum": 1}, "damaged"),
         ({**whole, "acls": 0}, "damaged"),
         ({**whole, "epoch": "another"}, None),

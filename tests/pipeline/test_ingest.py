@@ -152,7 +152,7 @@ def test_what_cannot_be_read_is_named_and_nothing_is_damaged(place: Place) -> No
     for each in (Path(place.home.root) / "decisions" / "files").glob("batch=*"):
         shutil.rmtree(each)
         break
-    with pytest.raises(PipelineError, match="nobody knows which files"):
+    with pytest.raises(PipelineError, match="it is unknown which files"):
         place.run()
 
 

@@ -20,5 +20,5 @@ def test_before_the_first_decision_a_list_does_alone(spark: SparkSession, tmp_pa
     context = JobContext(spark, Home(str(tmp_path / "home")), Console("effective", quiet=True), RunMetrics("effective"))
     both = argparse.Namespace(resources=str(names), seen=True, since=None)
     assert [tuple(row) for row in resources_of(context, both).collect()] == [("TOPIC", "orders")]
-    with pytest.raises(NoDecisionsError, match="or name the resources by --resources FILE"):
+    with pytest.raises(NoDecisionsError, match="or list the resources with --resources FILE"):
         resources_of(context, argparse.Namespace(resources=None, seen=True, since=None))

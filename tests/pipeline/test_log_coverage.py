@@ -141,9 +141,7 @@ def test_of_a_long_log_only_acls_are_judged_that_it_covers_long_enough(spark: Sp
     home = _home(spark, tmp_path, range(24 * DAYS))
     found, said = _found(spark, home)
     assert found == {"DETACHED": {GONE}, "UNUSED": {IDLE}, "OVER_BROAD": {BROAD}}
-    assert said[1].startswith(
-        "the log covers 40.0 days; by it only ACLs are judged that were there for 30 days of that"
-    )
+    assert said[1].startswith("the log covers 40.0 days; only ACLs that existed for 30 days of that are judged by it")
 
 
 def test_without_an_export_nobody_knows_how_old_acls_are(spark: SparkSession, tmp_path: Path) -> None:

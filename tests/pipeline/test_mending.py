@@ -131,7 +131,7 @@ def test_mending_all_that_is_found_loses_nothing_and_opens_nothing(spark: SparkS
     assert found.of("REDUNDANT") == {TWICE[0]}
     (stays,) = (row for row in found.rows if row["kind"] == "REDUNDANT")
     assert not stays["mend"]
-    assert stays["why"].endswith("; but that one is to go or to be narrowed, and then this one is needed")
+    assert stays["why"].endswith("; but if that one is removed or narrowed, this one is needed")
     # Whose super user's right may be taken away is not told from a time when it was there.
     assert BY_SUPER_ONLY[0] not in found.of("UNUSED")
     # What kafka-acls can't say is to be made by hand before anything is removed.

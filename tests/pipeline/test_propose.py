@@ -155,7 +155,7 @@ def test_a_team_gets_what_core_proposes_and_core_agrees(scene: Scene, tmp_path: 
     prefixes = {(acl.principal, acl.resource_name) for acl in proposed.acls if acl.resource_name in ("used-", "some.")}
     assert prefixes == {("User:alice", "used-"), ("User:bob", "used-"), ("User:bob", "some.")}
     said = "\n".join(proposed.said)
-    for words in ("allowed to a super user", "DefaultAllow", "answered both ways", "a DENY that stands forbids it now"):
+    for words in ("allowed to a super user", "DefaultAllow", "answered both ways", "an existing DENY forbids it now"):
         assert words in said
     assert proposed.status == 1
     gone = len(theirs - denies - set(proposed.acls))
@@ -206,13 +206,13 @@ def test_what_groups_gave_is_not_proposed_as_its_own_and_said(spark: SparkSessio
     assert "3 used questions were allowed by ACLs of groups (Group:pii): they stay with the groups" in said_words
     assert "2 used questions are left out: an ACL that is gone allowed them" in said_words
     assert proposed.status == 1
-    with pytest.raises(PipelineError, match="User:bob was allowed nothing of its own"):
+    with pytest.raises(PipelineError, match="User:bob has no allowed requests of its own"):
         scene.propose(tmp_path, "--principal", "User:bob")
 
 
 def test_who_was_allowed_nothing_is_told(scene: Scene, tmp_path: Path) -> None:
     with pytest.raises(
-        PipelineError, match=r"User:nobody was allowed nothing of its own in \d+ logged decisions, 2026"
+        PipelineError, match=r"User:nobody has no allowed requests of its own in \d+ logged decisions, 2026"
     ):
         scene.propose(tmp_path, "--principal", "User:nobody")
     assert not list(tmp_path.iterdir())
@@ -225,7 +225,7 @@ def test_a_proposal_that_core_does_not_agree_with_is_not_written(
         return Proposal((AclBinding(TOPIC, "*", LITERAL, principal, "*", AclOperation.ALL, ALLOW),), {})
 
     monkeypatch.setattr(proposals, "propose", too_much)
-    with pytest.raises(UnprovenError, match=r"core says otherwise of .* is allowed") as raised:
+    with pytest.raises(UnprovenError, match=r"replayed with the proposal, .* is allowed") as raised:
         scene.propose(tmp_path, "--principal", CALLERS[0])
     assert raised.value.exit_code == 4
     assert not list(tmp_path.iterdir())

@@ -71,7 +71,7 @@ async def test_an_export_is_compared_with_the_store_of_now(spark: SparkSession, 
     assert clean.status == 0, clean.said
     assert clean.counts["differences"] == 0
     assert f"hash chain: {head} records followed: ok" in clean.said
-    assert f"of it {head - exported.last_offset} records not exported yet: ok" in clean.said
+    assert f", {head - exported.last_offset} records not exported yet: ok" in clean.said
     assert read_exported(spark, Home(str(home))) == exported
 
 
@@ -132,7 +132,7 @@ async def test_what_was_changed_in_the_tables_is_named(spark: SparkSession, home
 
     assert found.status == 1
     assert found.counts["differences"] == 4
-    for words in ("User:mallory", "is not in the table", "is not what the records add up to", "`planted` is unset"):
+    for words in ("User:mallory", "is not in the table", "does not exist by the records", "`planted` is unset"):
         assert words in found.said, words
 
     connection = await asyncpg.connect(store_url)

@@ -106,7 +106,7 @@ async def both(place: Place, job: str) -> list[str]:
     statuses = sorted(status for status, _ in outcomes)
     assert statuses in ([0, 0], [0, 2]), outcomes
     said = [text for status, text in outcomes if status == 2]
-    assert all(f"another {job} " in text and "is at work" in text for text in said), said
+    assert all(f"another {job} " in text and "is running" in text for text in said), said
     return said
 
 

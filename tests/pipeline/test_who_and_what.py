@@ -98,7 +98,7 @@ def test_who_takes_any_name_and_narrows_by_operation_and_client(spark: SparkSess
     assert [line.split()[0] for line in lines] == ["principal", "User:root", "User:eve"]
     _, lines, beside = _run(spark, home, who.JOB, ["group:unheard-of"])
     assert [line.split()[0] for line in lines] == ["principal", "User:root"]
-    assert "no ACL is on it, so nobody else is allowed" in beside
+    assert "it has no ACLs, so nobody else is allowed" in beside
 
 
 def test_super_users_of_the_start_up_settings_are_named_apart_or_said_to_be_missing(
@@ -110,7 +110,9 @@ def test_super_users_of_the_start_up_settings_are_named_apart_or_said_to_be_miss
     save_snapshot(spark, home, Snapshot(acls, {}, "c", str(UUID(int=1)), 7, as_of, "00"))
     asked = ["topic:orders", "--output", "json"]
     _, _, beside = _run(spark, home, who.JOB, asked)
-    assert "those that the service is started with are in no store and are not shown: name them by --super" in beside
+    assert (
+        "the store has none, and does not know those that the service is started with; give them with --super" in beside
+    )
     _, lines, beside = _run(spark, home, who.JOB, [*asked, "--super-users", "User:boss;User:ops"])
     rows = [json.loads(line) for line in lines]
     # The DENY takes no effect on a super user.
@@ -122,7 +124,7 @@ def test_super_users_of_the_start_up_settings_are_named_apart_or_said_to_be_miss
     assert "super users" not in beside
 
     _, _, beside = _run(spark, home, what_job.JOB, ["User:boss"])
-    assert "name them by --super-users" in beside
+    assert "give them with --super-users" in beside
     _, lines, beside = _run(spark, home, what_job.JOB, ["User:boss", "--super-users", "User:boss", "--output", "json"])
     first = json.loads(lines[0])
     assert (first["kind"], first["operations"], first["by"]) == ("SUPER_USER", ["ALL"], "--super-users")
@@ -176,7 +178,7 @@ def test_what_tells_of_resources_that_are_open_to_all(spark: SparkSession, tmp_p
     configs = {"allow.everyone.if.no.acl.found": "true"}
     save_snapshot(spark, home, Snapshot(acls, configs, "c", str(UUID(int=1)), 7, as_of, "00"))
     _, _, beside = _run(spark, home, what_job.JOB, ["User:bob"])
-    assert "what no ACL is on is not listed: everyone is allowed" in beside
+    assert "resources without ACLs are not listed: everyone is allowed" in beside
 
 
 @pytest.mark.parametrize("extension", ["csv", "jsonl", "parquet"])
@@ -201,18 +203,22 @@ def test_names_of_resources_are_kept_to_the_character(spark: SparkSession, tmp_p
         ("list.xml", "", "unknown format of a resource list; known are .csv"),
         ("list.csv", "type,resource_name\nTOPIC,a\n", "no column `resource_type`; its columns are type, resource_name"),
         ("list.csv", HEADER + "TOPIC,a\nTOPICS,b\n", "unknown resource type in `TOPICS,b`, known are TOPIC, GROUP"),
-        ("list.csv", HEADER + "TOPIC,a,b\n", "not a row of its columns: `TOPIC,a,b`"),
+        ("list.csv", HEADER + "TOPIC,a,b\n", "the row does not match the columns: `TOPIC,a,b`"),
         ("list.csv", HEADER + "TOPIC,\n", "no `resource_name` in `TOPIC"),
-        ("list.jsonl", '{"resource_type": "TOPIC", "resource_name": "a"}\n{"resource', 'not a row .*: `{"resource`'),
-        ("list.jsonl", '{"resource_type": "TOPIC", "resource_name": 5}\n', "not a row .*: 5}`"),
-        ("list.jsonl", '{"resource_type": "TOPIC", "resource_name": "\\ud800"}\n', "not a row .*ud800"),
-        ("list.jsonl", JSON + " " + JSON, "not a row"),
-        ("list.jsonl", JSON[:-1] + ', "resource_name": "b"}', "not a row"),
-        ("list.csv", HEADER + 'TOPIC,"a\nTOPIC,b\n', "a quote is never closed"),
+        (
+            "list.jsonl",
+            '{"resource_type": "TOPIC", "resource_name": "a"}\n{"resource',
+            'does not match .*: `{"resource`',
+        ),
+        ("list.jsonl", '{"resource_type": "TOPIC", "resource_name": 5}\n', "does not match .*: 5}`"),
+        ("list.jsonl", '{"resource_type": "TOPIC", "resource_name": "\\ud800"}\n', "does not match .*ud800"),
+        ("list.jsonl", JSON + " " + JSON, "does not match the columns"),
+        ("list.jsonl", JSON[:-1] + ', "resource_name": "b"}', "does not match the columns"),
+        ("list.csv", HEADER + 'TOPIC,"a\nTOPIC,b\n', "unclosed quote"),
         ("list.csv", HEADER + "TOPIC,a\nTOPIC,b\udcff\n", "not UTF-8: `TOPIC,b\ufffd`"),
         ("list.txt", "a\nb\udcff\n", "not UTF-8: `b\ufffd`"),
-        ("_list.txt", "a\n", "Spark passes over files whose names begin with `_`"),
-        (".list.jsonl.gz", "", "Spark passes over"),
+        ("_list.txt", "a\n", "Spark ignores files whose names begin with `_`"),
+        (".list.jsonl.gz", "", "Spark ignores"),
         ("list.jsonl", '{"resource_type": "TOPIC"}\n', "no `resource_name` in `TOPIC`"),
         ("list.jsonl", '{"resource_type": "ANY", "resource_name": "a"}\n', "unknown resource type in `ANY,a`"),
         ("list.parquet", "no parquet", "can't be read as parquet"),

@@ -60,7 +60,7 @@ class Console:
         self._questions.flush()
         answer = self._answers.readline()
         if not answer:
-            raise ExecutionError("nobody has answered on standard input; --force removes without asking")
+            raise ExecutionError("no answer on standard input; use --force to remove without asking")
         return answer.rstrip("\r\n").lower() == "y"
 
 
@@ -197,7 +197,7 @@ def _run(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> int:
 def _carry_out(given: Given, console: Console, err: TextIO) -> list[NewAcl]:
     work, to_add = _work(given)
     err.writelines(
-        f"{_NAME}: `{one_line(stray)}` is no option and is passed over, as by kafka-acls\n" for stray in given.strays
+        f"{_NAME}: `{one_line(stray)}` is not an option and is ignored, as by kafka-acls\n" for stray in given.strays
     )
     acls = [NewAcl(pattern.with_entry(entry)) for pattern, entries in to_add.items() for entry in sorted(entries)]
     warn_of(acls, _NAME, err, with_acl=False)

@@ -156,7 +156,8 @@ def _pattern_type_named(word: str) -> PatternType:
     question = did_you_mean(word[:_SHOWN], [each.name for each in known])
     raise ExecutionError(
         f"Cannot parse argument '{word}' of option resource-pattern-type",
-        hint=f"--resource-pattern-type is LITERAL or PREFIXED, or to list and remove also ANY or MATCH{question}",
+        hint="--resource-pattern-type must be LITERAL or PREFIXED, or with --list and --remove also ANY or "
+        f"MATCH{question}",
     )
 
 
@@ -245,7 +246,7 @@ def _hint_at_operations(given: Given) -> str | None:
         if _operation(word) is AclOperation.UNKNOWN:
             meant = nearest(_trimmed(word)[:_SHOWN].replace("_", "").replace("-", ""), known)
             question = f"one of {', '.join(known)}" if meant is None else f"did you mean {meant}?"
-            hints.append(f"--operation: `{one_line(word[:_SHOWN])}` is no operation; {question}")
+            hints.append(f"--operation: `{one_line(word[:_SHOWN])}` is not an operation; {question}")
     return "; ".join(hints[:_HINTS]) or None
 
 

@@ -14,8 +14,8 @@ from app.core.spelling import nearest
 from app.formats.command_errors import UsageError
 
 _DESCRIPTION = (
-    "Lists, adds and removes ACLs with the options of Kafka's kafka-acls, its rules, its texts and its exit codes; "
-    "--klamm names the service in place of --bootstrap-server."
+    "Lists, adds and removes ACLs with the options, rules, output and exit codes of Kafka's kafka-acls; --klamm "
+    "names the service in place of --bootstrap-server."
 )
 _WIDTH = 79
 _INDENT = 32
@@ -28,11 +28,11 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("list", "", "list the ACLs on the resources; without any resource, all ACLs"),
             ("add", "", "add ACLs"),
-            ("remove", "", "remove ACLs; with no principal, every ACL on the resources, whatever else is said"),
+            ("remove", "", "remove ACLs; without a principal, every ACL on the resources, regardless of other options"),
         ),
     ),
     (
-        "Resources, each as often as needed; a name of '*' stands for all of its kind",
+        "Resources, may be repeated; the name '*' stands for all of that type",
         (
             ("topic", "NAME", "a topic"),
             ("group", "NAME", "a consumer group"),
@@ -44,24 +44,25 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
                 "resource-pattern-type",
                 "TYPE",
                 (
-                    "LITERAL, or PREFIXED for all names that begin so; to list and remove also ANY, for patterns of "
-                    "this name of both types, and MATCH, for all patterns that cover this name (LITERAL)"
+                    "LITERAL, or PREFIXED for all names with this prefix; with --list and --remove also ANY, for "
+                    "patterns of both types with this name, and MATCH, for all patterns that match this name "
+                    "(LITERAL)"
                 ),
             ),
         ),
     ),
     (
-        "Entries, each as often as needed",
+        "Entries, may be repeated",
         (
-            ("operation", "OPERATION", f"what is allowed or denied (All); one of {_OPERATIONS}"),
-            ("allow-principal", "PRINCIPAL", "who is allowed, such as User:alice; 'User:*' is everybody"),
-            ("deny-principal", "PRINCIPAL", "who is denied; a denial goes before all that is allowed"),
-            ("allow-host", "HOST", "the address or CIDR range from which it is allowed ('*')"),
-            ("deny-host", "HOST", "the address or CIDR range from which it is denied ('*')"),
+            ("operation", "OPERATION", f"operation to allow or deny (All); one of {_OPERATIONS}"),
+            ("allow-principal", "PRINCIPAL", "principal to allow, such as User:alice; 'User:*' is everybody"),
+            ("deny-principal", "PRINCIPAL", "principal to deny; DENY takes precedence over ALLOW"),
+            ("allow-host", "HOST", "address or CIDR range to allow from ('*')"),
+            ("deny-host", "HOST", "address or CIDR range to deny from ('*')"),
         ),
     ),
     (
-        "For what is usual",
+        "Shortcuts for common cases",
         (
             ("producer", "", "Write, Describe and Create on the topics, Write and Describe on the transactional ids"),
             ("idempotent", "", "with --producer: IdempotentWrite on the cluster"),
@@ -69,24 +70,28 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         ),
     ),
     (
-        "Listing and asking",
+        "Options of the actions",
         (
-            ("principal", "[PRINCIPAL]", "with --list: of this principal only; as often as needed"),
-            ("at", "TIME", "with --list: as they stood then: 2026-11-30T18:00:00Z, a token, or 8h or 7d ago"),
+            ("principal", "[PRINCIPAL]", "with --list: only ACLs of this principal; may be repeated"),
+            ("at", "TIME", "with --list: the ACLs at this time: 2026-11-30T18:00:00Z, a token, or 8h or 7d ago"),
             ("force", "", "with --remove: do not ask"),
-            ("comment", "TEXT", "with --add and --remove: why, such as a ticket, kept in the records of the change"),
+            (
+                "comment",
+                "TEXT",
+                "with --add and --remove: the reason, such as a ticket, kept in the records of the change",
+            ),
             (
                 "expires",
                 "TIME",
                 (
-                    "with --add: when they end, such as 8h or 7d from now by this machine's clock, or "
-                    "2026-12-01T18:00:00Z, also those that are there already; never: for ever"
+                    "with --add: when the ACLs end, also those that exist already: 8h or 7d from now by this "
+                    "machine's clock, 2026-12-01T18:00:00Z, or never"
                 ),
             ),
             (
                 "owner",
                 "TEXT",
-                "with --add: whom they belong to, also those that are there already; '' for nobody",
+                "with --add: owner of the ACLs, also of those that exist already; '' for nobody",
             ),
             ("output", "FORM", "json, yaml or csv: the ACLs listed, added or removed, for programs"),
         ),
@@ -98,7 +103,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             for _, option, argument, text in access.OPTIONS
         ),
     ),
-    ("Other", (("help", "", "show this"), ("version", "", "show the version"))),
+    ("Other", (("help", "", "show this help"), ("version", "", "show the version"))),
 )
 
 OPTIONS = {
@@ -117,7 +122,7 @@ Examples:
       --operation Read --topic orders
 
 Exit codes: 0 done, or the answer was no; 1 refused or failed; 130 Ctrl-C;
-141 the reader of a pipe has gone.
+141 the reader closed the pipe.
 """
 
 

@@ -119,5 +119,5 @@ WRITERS: dict[str, Writer] = {"json": write_json, "yaml": write_yaml, "csv": wri
 def writer_named(name: str) -> Writer:
     writer = WRITERS.get(name.lower())
     if writer is None:
-        raise UsageError(f"--output: there is no form `{name[:100]}`; write one of {', '.join(WRITERS)}")
+        raise UsageError(f"--output: unknown format `{name[:100]}`; use one of {', '.join(WRITERS)}")
     return writer

@@ -21,21 +21,21 @@ from app.formats.command_errors import UsageError
 from app.formats.registry import FORMAT_NAMES
 
 DESCRIPTION = (
-    "Checks what files of assertions say about access, such as `nobody but User:pii may READ topic:pii.*`: for every "
-    "principal, client and name of which it is said. What does not hold is shown by a request that is decided "
-    "otherwise. Works on files of ACLs, offline, or on those of a running service. Changes nothing."
+    "Checks assertions about access, such as `nobody but User:pii may READ topic:pii.*`, for every principal, client "
+    "address and name that they cover. For an assertion that fails, shows a request that is decided otherwise. Works "
+    "offline on files of ACLs, or on the ACLs of a running service. Changes nothing."
 )
 _EPILOG = (
     "Example:\n  klamm test access.yaml --acls acls/ --junit report.xml\n\n"
-    "Exit codes: 0 all hold; 1 some do not; 2 asked for wrongly, or a file can't be read; 3 the service refused or "
-    "failed; 130 Ctrl-C; 141 the reader of a pipe has gone."
+    "Exit codes: 0 all tests pass; 1 some fail; 2 wrong usage, or a file can't be read; 3 the service refused or "
+    "failed; 130 Ctrl-C; 141 the reader closed the pipe."
 )
 _SUPER_USERS_UNKNOWN = (
-    f"no super users are named; say them in the file (configs) or as --config {SUPER_USERS}=User:admin"
+    f"no super users are given; set them in the file (configs) or with --config {SUPER_USERS}=User:admin"
 )
 _MAX_STRANGERS = 5
 _CONFIG_UNKNOWN = (
-    "the caller may not read the service's properties, so those of the files count, or else no super users and "
+    "the caller may not read the service's properties, so those of the files are used, or else no super users and "
     "allow.everyone.if.no.acl.found=false"
 )
 
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ACLS",
         nargs="+",
         action="extend",
-        help="the ACLs, in any format that import reads: files, or a folder for all files in it; - for standard input",
+        help="the ACLs, in any format that import reads: files, folders (all files in them), or - for standard input",
     )
     parser.add_argument(
         "--format", metavar="NAME", help=f"the ACLs' format, if it is not recognised: {', '.join(FORMAT_NAMES)}"
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", choices=("text", "json", "junit"), default="text", help="how to print (%(default)s)"
     )
     parser.add_argument("--junit", metavar="REPORT", help="also write JUnit's XML to this file")
-    parser.add_argument("--all", action="store_true", help="show the tests that hold as well")
+    parser.add_argument("--all", action="store_true", help="also show the tests that pass")
     add_access_arguments(parser, without="none: --acls")
 
 
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     if calls is (arguments.acls is not None):
         raise UsageError("give the ACLs as --acls FILE, or name a service with --klamm URL and --as PRINCIPAL")
     if calls and (given or arguments.format is not None):
-        raise UsageError(f"{'--config' if given else '--format'} goes with --acls: a service says it itself")
+        raise UsageError(f"{'--config' if given else '--format'} only works with --acls; leave it out to ask a service")
     files = _read_all(arguments.files)
     report = _of_service(arguments, files) if calls else _of_files(arguments, files, given)
     if arguments.junit is not None:
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 def _read_all(paths: Sequence[str]) -> list[TestFile]:
     repeated = next((each for at, each in enumerate(paths) if each in paths[:at]), None)
     if repeated is not None:
-        raise UsageError(f"`{repeated}` is named a second time; name each file once")
+        raise UsageError(f"`{repeated}` is given twice; give each file once")
     return [read_tests(each) for each in paths]
 
 
@@ -115,7 +115,7 @@ def _of_service(arguments: argparse.Namespace, files: Sequence[TestFile]) -> Rep
         state = read_state(service)
     notes = [_CONFIG_UNKNOWN] if state.config is None else []
     notes += [
-        f"the service has other properties than `configs` of {each.path}, and these count"
+        f"the service's properties differ from `configs` of {each.path}; those of the service are used"
         for each in files
         if state.config is not None and not _is_part(_parsed(each.configs), state.config, each.configs)
     ]
@@ -149,9 +149,9 @@ def _strangers(asserted: AssertedAcls, files: Iterable[TestFile]) -> list[str]:
         for principal in assertion.principals
     }
     found = [(test, principal) for principal, test in sorted(named.items()) if not asserted.speak_of(principal)]
-    notes = [f"no ACL speaks of {principal} ({test.path}:{test.line})" for test, principal in found[:_MAX_STRANGERS]]
+    notes = [f"no ACL mentions {principal} ({test.path}:{test.line})" for test, principal in found[:_MAX_STRANGERS]]
     more = len(found) - len(notes)
-    return [*notes, *([f"nor of {more} more that are named"] if more else [])]
+    return [*notes, *([f"no ACL mentions {more} more principals of the tests"] if more else [])]
 
 
 def _witnesses(asserted: AssertedAcls, test: Test, config: AuthorizerConfig) -> list[Witness] | None:
@@ -175,7 +175,7 @@ def _configs_given(texts: Sequence[str]) -> dict[str, str]:
                 f"--config: write NAME=VALUE, with {' or '.join(CONFIGS)} as name{did_you_mean(name, CONFIGS)}"
             )
         if name in configs:
-            raise UsageError(f"--config: `{name}` is said a second time; keep one of them")
+            raise UsageError(f"--config: `{name}` is given twice; keep one of them")
         configs[name] = value
     _parsed(configs)
     return configs

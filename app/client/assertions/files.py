@@ -57,10 +57,10 @@ def read_tests(path: str) -> TestFile:
         reader.fail(fault.line, str(fault))
     if not reader.problems and not reader.tests:
         # INVARIANT: a file without tests never counts as one that holds.
-        reader.fail(1, "no test is in it; write a list of sentences, such as - User:alice may READ topic:orders")
+        reader.fail(1, "the file has no tests; write a list of sentences, such as - User:alice may READ topic:orders")
     if reader.problems:
         more = ["there may be more"] if len(reader.problems) > MAX_PROBLEMS else []
-        raise UsageError("mend this first:", *reader.problems[:MAX_PROBLEMS], *more)
+        raise UsageError("fix this first:", *reader.problems[:MAX_PROBLEMS], *more)
     return TestFile(path, reader.configs, reader.tests)
 
 
@@ -106,7 +106,7 @@ class _Reader:
 
     def _take_tests(self, value: Value) -> None:
         if not isinstance(value, Items):
-            self.fail(value.line, "not a list; write a test a line, such as - User:alice may READ topic:orders")
+            self.fail(value.line, "not a list; write one test per line, such as - User:alice may READ topic:orders")
             return
         for item in value.items:
             try:
@@ -119,7 +119,7 @@ class _Reader:
             self.tests.append(Test(self.path, item.line, item.text, item.text, None, parse_sentence(_text(item))))
             return
         if not isinstance(item, Fields):
-            raise UsageError("a list within the list; write a sentence, or fields")
+            raise UsageError("a list inside the list; write a sentence, or a mapping")
         if not self._check_names(item, _TEST_FIELDS):
             return
         text, said = self._sentences(item) if "assert" in item.fields else self._parts(item)
@@ -131,13 +131,13 @@ class _Reader:
         if value is None:
             return None
         if not isinstance(value, Scalar) or not value.text.strip():
-            raise UsageError(f"`{name}`: no text; write one, or leave the field out")
+            raise UsageError(f"`{name}`: not a text, or an empty one; write a text, or leave the field out")
         return value.text
 
     def _sentences(self, item: Fields) -> tuple[str, tuple[Assertion, ...]]:
         beside = next((each for each in _STRUCTURED if each in item.fields), None)
         if beside is not None:
-            raise UsageError(f"`{beside}` stands beside `assert`, which says all itself; keep one of them")
+            raise UsageError(f"`{beside}` can't be combined with `assert`; keep one of them")
         found: list[Assertion] = []
         texts = self._texts("assert", item.fields["assert"])
         for text, line in texts:
@@ -151,9 +151,9 @@ class _Reader:
         subject, verb = _one_of(item, _SUBJECTS), _one_of(item, _VERBS)
         others = subject != "principals"
         if others and _SUBJECTS[subject] and not _VERBS[verb]:
-            raise UsageError("`everybody_but` with `may_not`: two ways to read it; write `nobody_but` with `may`")
+            raise UsageError("`everybody_but` with `may_not` is ambiguous; write `nobody_but` with `may`")
         if others and not _SUBJECTS[subject] and not _VERBS[verb]:
-            raise UsageError("`nobody_but` with `may_not`: two ways to read it; write `everybody_but` with `may`")
+            raise UsageError("`nobody_but` with `may_not` is ambiguous; write `everybody_but` with `may`")
         if "resources" not in item.fields:
             raise UsageError("`resources`: the field is missing; write one such as topic:orders, or a list")
         lists = {
@@ -195,14 +195,14 @@ class _Reader:
         wrong = [name for name in fields.fields if name not in known]
         for name in wrong:
             question = did_you_mean(name[:_MAX_SHOWN], known)
-            others = question or f"; there are {', '.join(known)}"
-            self.fail(fields.line_of(name), f"`{name[:_MAX_SHOWN]}`: there is no such field{others}")
+            others = question or f"; known are {', '.join(known)}"
+            self.fail(fields.line_of(name), f"`{name[:_MAX_SHOWN]}`: unknown field{others}")
         return not wrong
 
 
 def _text(value: Scalar) -> str:
     if not value.is_text:
-        raise UsageError(f"`{value.text[:_MAX_SHOWN]}` is no text to YAML; write it in quotes")
+        raise UsageError(f"`{value.text[:_MAX_SHOWN]}` is not a text in YAML; put it in quotes")
     return value.text
 
 

@@ -20,10 +20,10 @@ MAX_WITNESSES = 5
 
 _RULES = {
     Rule.SUPER_USER: "it is a super user",
-    Rule.DEFAULT_ALLOW: "no ACL is on it (allow.everyone.if.no.acl.found)",
+    Rule.DEFAULT_ALLOW: "the resource has no ACL (allow.everyone.if.no.acl.found)",
     Rule.DEFAULT_DENY: "no ACL allows it",
 }
-_TOO_MUCH = "more names and hosts than can be looked at; narrow it down, by name or by from"
+_TOO_MUCH = "too many names and hosts to check; narrow it down, by name or by from"
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def words_of(text: str) -> list[Word]:
         at = found.end()
         words.append(word_of(found[0].removesuffix(","), goes_on=found[0].endswith(",")))
     if text[at:].strip():
-        raise UsageError(f"`{text[at:].strip()[:_MAX_SHOWN]}`: a quote is not closed")
+        raise UsageError(f"`{text[at:].strip()[:_MAX_SHOWN]}`: unclosed quote")
     return words
 
 
@@ -81,13 +81,14 @@ def word_of(raw: str, *, goes_on: bool = False) -> Word:
     """All of it as one word. Raises UsageError."""
     pieces = list(_PIECE.finditer(raw))
     if not pieces or "".join(each[0] for each in pieces) != raw:
-        raise UsageError(f"`{raw[:_MAX_SHOWN]}`: a quote is not closed" if raw else "nothing stands before a comma")
+        raise UsageError(f"`{raw[:_MAX_SHOWN]}`: unclosed quote" if raw else "there is nothing before a comma")
     text = "".join(each[2] if each[1] is None else _ESCAPED.sub(r"\1", each[1]) for each in pieces)
     bare = [each[1] is None for each in pieces]
     word = Word(text, all(bare), bare[-1], goes_on)
     if word.is_bare and _TWO_IN_ONE.search(text) is not None:
         raise UsageError(
-            f"`{text[:_MAX_SHOWN]}`: write a blank behind the comma if these are two, or quotes around it if it is one"
+            f"`{text[:_MAX_SHOWN]}`: put a space after the comma if these are two names, or quotes around it if it "
+            "is one"
         )
     return word
 
@@ -104,13 +105,13 @@ class _Reader:
         if self._take("not"):
             if others:
                 other = NOBODY_BUT if allowed else EVERYBODY_BUT
-                raise UsageError(f"two ways to read it; write `{other} may ...`")
+                raise UsageError(f"this is ambiguous; write `{other} may ...`")
             allowed = False
         operations = self._list("an operation", split=True)
         resources = self._list("a resource, such as topic:orders")
         hosts = self._list("a host, such as 10.1.2.3 or 10.0.0.0/8", split=True) if self._take("from") else []
         if self._at < len(self._words):
-            raise self._strange("the sentence ends before it")
+            raise self._strange("the sentence should end before it")
         return Parts(principals, others, allowed, operations, resources, hosts, groups)
 
     def _groups(self) -> list[Word]:
@@ -119,7 +120,7 @@ class _Reader:
 
     def _subject(self) -> tuple[bool, bool, list[Word]]:
         if not self._words:
-            raise UsageError(f"nothing is said; write {SHAPE}")
+            raise UsageError(f"the sentence is empty; write {SHAPE}")
         for word, allowed in ((NOBODY_BUT, False), (EVERYBODY_BUT, True)):
             if self._take(word):
                 return True, allowed, self._list("a principal, such as User:alice") if self._take("but") else []
@@ -127,8 +128,8 @@ class _Reader:
         if ":" not in first.text:
             meant = did_you_mean(first.text, (NOBODY_BUT, EVERYBODY_BUT))
             raise UsageError(
-                f"`{first.text[:_MAX_SHOWN]}` is nobody of whom something is said; begin with a principal such as "
-                f"User:alice, with nobody or with everybody{meant}"
+                f"`{first.text[:_MAX_SHOWN]}` is not a principal; begin with a principal such as User:alice, with "
+                f"nobody or with everybody{meant}"
             )
         return False, True, self._list("a principal, such as User:alice")
 
@@ -146,7 +147,7 @@ class _Reader:
             found += [Word(each, word.is_bare, word.ends_bare) for each in parts]
             if not word.goes_on:
                 return found
-        before = f"after `{self._words[self._at - 1].text[:_MAX_SHOWN]}`" if self._at else "at its beginning"
+        before = f"after `{self._words[self._at - 1].text[:_MAX_SHOWN]}`" if self._at else "at the beginning"
         raise UsageError(f"{before} {what} is missing; write {SHAPE}")
 
     def _take(self, keyword: str) -> bool:
@@ -156,16 +157,16 @@ class _Reader:
 
     def _expect(self, keyword: str) -> None:
         if not self._take(keyword):
-            raise self._strange(f"`{keyword}` belongs there")
+            raise self._strange(f"expected `{keyword}` here")
 
     def _strange(self, why: str) -> UsageError:
         if self._at >= len(self._words):
-            return UsageError(f"it ends too early: {why}; write {SHAPE}")
+            return UsageError(f"the sentence ends too early: {why}; write {SHAPE}")
         word = self._words[self._at].text
         if word in ("and", "or"):
-            return UsageError(f"`{word}` can be read in two ways; write commas, or a sentence of its own")
+            return UsageError(f"`{word}` is ambiguous; use commas, or write a separate sentence")
         if word in _NO_WORDS:
-            return UsageError(f"`{word}` is no word of a sentence; write {SHAPE}")
+            return UsageError(f"unexpected word `{word}`; write {SHAPE}")
         return UsageError(f"`{word[:_MAX_SHOWN]}`: {why}; write {SHAPE}{did_you_mean(word, _KEYWORDS)}")
 
 
@@ -175,11 +176,14 @@ def assertions_of(parts: Parts) -> tuple[Assertion, ...]:
     resources = list(dict.fromkeys(_resource(each) for each in parts.resources))
     hosts = list(dict.fromkeys(_host(each.text) for each in parts.hosts)) or [WILDCARD]
     if len(principals or "1") * len(resources) * len(hosts) > MOST_TOGETHER:
-        raise UsageError(f"more than {MOST_TOGETHER} principals, resources and hosts, multiplied; say it in parts")
+        raise UsageError(
+            f"more than {MOST_TOGETHER} combinations of principals, resources and hosts; split it into several "
+            "sentences"
+        )
     operations = [operation_named(each.text) for each in parts.operations]
     groups = groups_named((each.text for each in parts.groups), "with groups")
     if groups and parts.others:
-        raise UsageError("groups are those of named principals; for a whole group write Group:NAME")
+        raise UsageError("groups need named principals; for a whole group write Group:NAME")
     return tuple(
         Assertion(
             allowed=parts.allowed,
@@ -209,8 +213,8 @@ def _resource(word: Word) -> tuple[ResourceType, PatternType, str]:
         return resource_type, PatternType.LITERAL, _literal(name)
     if "*" in name[:-1]:
         raise UsageError(
-            f"`{word.text[:_MAX_SHOWN]}`: a * stands at the end only, for all names that begin so; a name that has one "
-            'stands in quotes, such as topic:"a*b"'
+            f"`{word.text[:_MAX_SHOWN]}`: * is only allowed at the end, for all names with that prefix; put a name "
+            'that contains * in quotes, such as topic:"a*b"'
         )
     if name != WILDCARD and name.endswith("*"):
         return resource_type, PatternType.PREFIXED, name[:-1]
@@ -220,7 +224,7 @@ def _resource(word: Word) -> tuple[ResourceType, PatternType, str]:
 def _literal(name: str) -> str:
     if name == WILDCARD:
         raise UsageError(
-            "`*` in quotes: no ACL speaks of the one name *, for Kafka takes it for all; leave out the quotes"
+            "`*` in quotes: no ACL can be on the single name *, as Kafka reads it as all names; leave out the quotes"
         )
     return name
 
@@ -240,7 +244,7 @@ def _host(text: str) -> str:
 
 def _no_host(text: str) -> UsageError:
     return UsageError(
-        f"`{text[:_MAX_SHOWN]}` is no address of a client; write one such as 10.1.2.3, or a range such as 10.0.0.0/8"
+        f"`{text[:_MAX_SHOWN]}` is not a client address; write one such as 10.1.2.3, or a range such as 10.0.0.0/8"
     )
 
 
@@ -250,7 +254,8 @@ def _asked(operations: Iterable[AclOperation], resource_type: ResourceType) -> t
     for each in operations:
         if each is not AclOperation.ALL and each not in known:
             raise UsageError(
-                f"nobody asks {each.name} of a {resource_type.name}; it has {', '.join(one.name for one in known)}"
+                f"{each.name} is not an operation of {resource_type.name}; it has "
+                f"{', '.join(one.name for one in known)}"
             )
         found.update(dict.fromkeys(known if each is AclOperation.ALL else (each,)))
     return tuple(found)

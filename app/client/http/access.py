@@ -75,15 +75,20 @@ OPTIONS = (
         "URL",
         f"service: http://host:port, https://host:port or unix:/path/to/socket ({DEFAULT_URL})",
     ),
-    ("principal", "as", "PRINCIPAL", "the principal that asks, such as User:admin; its ACLs decide whether it may"),
+    (
+        "principal",
+        "as",
+        "PRINCIPAL",
+        "principal to make the request as, such as User:admin; its ACLs decide whether it may",
+    ),
     ("command_config", "command-config", "FILE", f"file of key=value lines; keys: {', '.join(_PROPERTIES)}"),
     ("token_file", "token-file", "FILE", "file that holds the caller's token and nothing else"),
-    ("ca_file", "ca", "FILE", "PEM file of the authorities to trust, instead of the system's"),
+    ("ca_file", "ca", "FILE", "PEM file of the CAs to trust, instead of the system's"),
     (
         "timeout",
         "timeout",
         "SECONDS",
-        f"how long one call to the service may take in all, repeats included ({DEFAULT_TIMEOUT_S:g})",
+        f"timeout of one call to the service, retries included ({DEFAULT_TIMEOUT_S:g})",
     ),
 )
 """The options of every command that calls a service: field of AccessFlags, name, argument and help."""
@@ -120,13 +125,13 @@ def make_access(flags: AccessFlags) -> Access:
         key=_path(properties.get("ssl.key.location")),
     )
     if flags.ca_file is not None and not access.url.startswith("https://"):
-        raise UsageError(f"--ca: nothing would be checked by it at `{access.url}`; leave it out, or use https://")
+        raise UsageError(f"--ca has no effect on `{access.url}`; leave it out, or use https://")
     access = replace(access, client_address=_own_address(access))
     if flags.token_file is not None:
         return replace(access, token_file=Path(flags.token_file))
     if "token" in properties and "token.file" in properties:
         raise UsageError(
-            f"--command-config: `token` and `token.file` both stand in `{flags.command_config}`; keep one of them"
+            f"--command-config: `token` and `token.file` are both set in `{flags.command_config}`; keep one of them"
         )
     return replace(
         access,
@@ -141,8 +146,8 @@ def _checked_principal(flag: str | None, from_file: str | None) -> str:
     principal = flag if flag is not None else from_file
     if principal is None:
         raise UsageError(
-            "as whom? name the principal that asks with --as, such as --as User:admin, or as `principal` in a file "
-            "(--command-config)"
+            "no principal is given; name the one to make the request as with --as, such as --as User:admin, or as "
+            "`principal` in a file (--command-config)"
         )
     if ":" not in principal:
         raise UsageError(f"{where}: `{principal[:200]}` has no type; write for example User:{principal[:200]}")
@@ -203,17 +208,17 @@ def checked_url(text: str) -> str:
         raise _no_address(text) from None
     if url.userinfo:
         # Not repeated, as it may be a password.
-        raise UsageError("--klamm: an address holds no name or password; put a token into a file (--token-file)")
+        raise UsageError("--klamm: the URL must not have a user or password; put a token into a file (--token-file)")
     if url.scheme not in ("http", "https") or not url.host:
         raise _no_address(text)
     if url.port is not None and not 0 < url.port <= _MAX_PORT:
-        raise UsageError(f"--klamm: port {url.port} is none; write one from 1 to {_MAX_PORT}")
+        raise UsageError(f"--klamm: {url.port} is not a port; use one from 1 to {_MAX_PORT}")
     if url.query or url.fragment or text.endswith(("?", "#")):
-        raise UsageError("--klamm: an address has no `?` or `#`; leave them out")
+        raise UsageError("--klamm: the URL must not have `?` or `#`; leave them out")
     address = f"{url.scheme}://{url.netloc.decode('ascii')}{url.raw_path.decode('ascii').rstrip('/')}"
     without = _API.sub("", address)
     if without != address:
-        raise UsageError(f"--klamm: the paths of the API are klamm's own to add; leave them out: {without}")
+        raise UsageError(f"--klamm: klamm adds the API's paths itself; leave them out: {without}")
     return address
 
 
@@ -223,13 +228,15 @@ def _checked_socket(rest: str) -> str:
     if not path.startswith("/"):
         raise UsageError("--klamm: write the socket's whole path, such as unix:/run/klamm/klamm.sock")
     if len(path.encode(errors="surrogateescape")) > _MAX_SOCKET_PATH_BYTES:
-        raise UsageError(f"--klamm: the path of a socket has {_MAX_SOCKET_PATH_BYTES} bytes at most; make it shorter")
+        raise UsageError(
+            f"--klamm: the path of a socket may have at most {_MAX_SOCKET_PATH_BYTES} bytes; make it shorter"
+        )
     return UNIX + path
 
 
 def _no_address(text: str) -> UsageError:
     if "@" in text:
-        return UsageError(f"--klamm: {_EXPECTED}, and no name or password in it")
+        return UsageError(f"--klamm: {_EXPECTED}, without a user or password")
     if _SCHEMELESS.match(text) is not None:
         return UsageError(f"--klamm: `{text[:_SHOWN]}` lacks http:// or https://; write http://{text[:_SHOWN]}")
     return UsageError(f"--klamm: {_EXPECTED}, not `{text[:_SHOWN]}`")

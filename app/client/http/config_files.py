@@ -20,9 +20,9 @@ def read_properties(path: Path, known: tuple[str, ...]) -> dict[str, str]:
     for number, key, value in parse_properties(_read_config(path)):
         where = f"--command-config: `{path}` line {number}"
         if key not in known:
-            raise UsageError(f"{where}: there is no property `{key[:100]}`; there are {', '.join(known)}")
+            raise UsageError(f"{where}: unknown property `{key[:100]}`; known are {', '.join(known)}")
         if key in properties:
-            raise UsageError(f"{where}: `{key}` stands there a second time; keep one of them")
+            raise UsageError(f"{where}: `{key}` is set twice; keep one of them")
         properties[key] = value
     return properties
 

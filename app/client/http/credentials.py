@@ -86,15 +86,15 @@ def _load_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> 
         context.load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, ValueError):
         raise UsageError(
-            f"--command-config: `{certificate}` and `{key}` are no certificate and its key in PEM, or the key is "
-            "encrypted, which it must not be"
+            f"--command-config: `{certificate}` and `{key}` are not a certificate and its key in PEM, or the key is "
+            "encrypted; use an unencrypted key"
         ) from None
 
 
 def _checked(text: str, where: str) -> str:
     token = text.strip()
     if not token:
-        raise UsageError(f"{where}: there is no token in it")
+        raise UsageError(f"{where}: the token is empty")
     if len(token) > _MAX_TOKEN_BYTES or not token.isascii() or not token.isprintable() or " " in token:
-        raise UsageError(f"{where}: that is no token; it must hold one token in a line, and nothing else")
+        raise UsageError(f"{where}: not a token; it must hold one token on one line, and nothing else")
     return token

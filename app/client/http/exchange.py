@@ -29,13 +29,13 @@ _PASSING_STATUS = (429, 502, 503, 504)
 _MAX_FIELDS = 20
 _SHOWN_CHARACTERS = 200
 
-_LOOK_FIRST = "nobody knows whether the change was made; look at the ACLs before you repeat it"
+_LOOK_FIRST = "it is unknown whether the change was made; check the ACLs before you repeat it"
 _HINTS = {
-    401: "show a token with --token-file or --command-config",
-    403: "the principal that asks (--as) needs Describe on the cluster to read ACLs, Alter to change them, and must be "
-    "one that this caller may speak for",
+    401: "give a token with --token-file or --command-config",
+    403: "the principal (--as) needs Describe on the cluster to read ACLs and Alter to change them, and must be one "
+    "that this caller may speak for",
 }
-_NO_PATH = "leave its path out (--klamm http://host:port), unless a proxy wants one"
+_NO_PATH = "leave its path out (--klamm http://host:port), unless a proxy needs it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Exchange:
                     raise _told(self._refused(response, body, request), _problem(body))
                 yield from self._split(response)
         except httpx.ReadTimeout:
-            silent = ServiceError(f"`{self._access.url}` has said nothing for {silence_s:g} s")
+            silent = ServiceError(f"`{self._access.url}` has sent nothing for {silence_s:g} s")
             raise _told(_Failure(silent, again=True)) from None
         except httpx.HTTPError as fault:
             raise _told(self._failed(fault, request)) from None
@@ -131,7 +131,7 @@ class Exchange:
                 kept.clear()
             kept += rest
             if len(kept) > MAX_REPLY_BYTES:
-                raise ServiceError(f"`{self._access.url}` sends a line of more than {MAX_REPLY_BYTES} bytes")
+                raise ServiceError(f"`{self._access.url}` sent a line of more than {MAX_REPLY_BYTES} bytes")
 
     def _attempt(self, request: _Request, deadline: float) -> dict[str, object] | _Failure:
         client = self._reads if request.idempotent else self._updates
@@ -153,7 +153,7 @@ class Exchange:
         reply = _json_object(body)
         if reply is None:
             raise ServiceError(
-                f"`{self._access.url}` does not answer as Klamm does; is it the service's address? (--klamm)",
+                f"`{self._access.url}` does not answer like Klamm; check the address (--klamm)",
                 status=response.status_code,
                 outcome_unknown=not request.idempotent,
             )
@@ -164,9 +164,9 @@ class Exchange:
         for chunk in response.iter_raw():
             body += chunk
             if len(body) > MAX_REPLY_BYTES:
-                raise ServiceError(f"`{self._access.url}` answers with more than {MAX_REPLY_BYTES} bytes; ask for less")
+                raise ServiceError(f"`{self._access.url}` sent more than {MAX_REPLY_BYTES} bytes; ask for less")
             if time.monotonic() > deadline:
-                raise httpx.ReadTimeout("the whole answer did not come in time", request=response.request)
+                raise httpx.ReadTimeout("the answer was not complete in time", request=response.request)
         return bytes(body)
 
     def _refused(self, response: httpx.Response, body: bytes, request: _Request) -> _Failure:
@@ -181,9 +181,14 @@ class Exchange:
         code = None
         if response.is_redirect:
             target = response.headers.get("location", "")[:_SHOWN_CHARACTERS]
-            text = f"`{url}` sends callers on to `{target}`, which is not followed; name the service with --klamm"
+            text = (
+                f"`{url}` redirects to `{target}`, and redirects are not followed; name the service itself with --klamm"
+            )
         elif problem is None:
-            text = f"`{url}` answered {status} {response.reason_phrase}, not as Klamm does; is it the right address?"
+            text = (
+                f"`{url}` answered {status} {response.reason_phrase}, which is not an answer of Klamm; is it the "
+                "right address?"
+            )
             text += f" {_NO_PATH}" if _has_path(url) else ""
             text += f" {_LOOK_FIRST}" if unknown else ""
         else:
@@ -206,7 +211,7 @@ class Exchange:
         url = self._access.url
         if isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout):
             reason, passing = _reason(fault)
-            way_out = "name its address with --klamm" if passing else "see --klamm and --ca"
+            way_out = "name its address with --klamm" if passing else "check --klamm and --ca"
             is_it = "is it running there (klamm serve --uds)?" if url.startswith(UNIX) else "is it running there?"
             text = f"can't reach Klamm at `{url}` ({reason}); {is_it}{'' if url.startswith(UNIX) else f' {way_out}'}"
             return _Failure(ServiceError(text), again=passing, answered=False)
@@ -216,7 +221,7 @@ class Exchange:
         if isinstance(fault, httpx.TimeoutException):
             return _Failure(ServiceError(f"`{url}` did not answer in time; give it longer with --timeout"))
         way_out = "if it has TLS, write https:// (--klamm)" if url.startswith("http://") else "see the service's log"
-        return _Failure(ServiceError(f"`{url}` broke the connection off; {way_out}"), again=True)
+        return _Failure(ServiceError(f"`{url}` closed the connection; {way_out}"), again=True)
 
 
 def _told(failure: _Failure, problem: dict[str, object] | None = None) -> ServiceError:
@@ -233,11 +238,11 @@ def _reason(fault: httpx.HTTPError) -> tuple[str, bool]:
     cause: BaseException | None = fault
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not believed: {cause.verify_message}", False
+            return f"its certificate is not trusted: {cause.verify_message}", False
         if isinstance(cause, ssl.SSLError):
-            return f"no TLS: {cause.reason or cause.strerror}", False
+            return f"TLS failed: {cause.reason or cause.strerror}", False
         if isinstance(cause, socket.gaierror):
-            return "there is no such host", cause.errno == socket.EAI_AGAIN
+            return "no such host", cause.errno == socket.EAI_AGAIN
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror.lower(), not isinstance(cause, PermissionError)
         cause = cause.__cause__ or cause.__context__

@@ -138,14 +138,14 @@ def parse_text(fields: Mapping[str, object], name: str) -> str:
 
 
 def strange_reply(what: str) -> ServiceError:
-    return ServiceError(f"the answer is not one of Klamm's: {what}; is --klamm the service's address?")
+    return ServiceError(f"the answer is not from Klamm: {what}; check the address (--klamm)")
 
 
 def _id(fields: Mapping[str, object]) -> UUID:
     try:
         return UUID(parse_text(fields, "id"))
     except ValueError:
-        raise strange_reply("`id` is no UUID") from None
+        raise strange_reply("`id` is not a UUID") from None
 
 
 def _expires_at(fields: Mapping[str, object]) -> datetime | None:
@@ -155,7 +155,7 @@ def _expires_at(fields: Mapping[str, object]) -> datetime | None:
     try:
         return datetime.fromisoformat(parse_text(fields, "expires_at")).astimezone(UTC)
     except ValueError:
-        raise strange_reply("`expires_at` is no time") from None
+        raise strange_reply("`expires_at` is not a time") from None
 
 
 def _owner(fields: Mapping[str, object]) -> str | None:

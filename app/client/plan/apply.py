@@ -23,14 +23,14 @@ from app.formats.acl_entries import shown
 from app.formats.command_errors import UsageError
 
 DESCRIPTION = (
-    "Creates the ACLs that files have and a running service lacks; with --prune deletes those that the files do not "
-    "have. Shows first what is done and who gains and loses access, and asks. If anybody else changes ACLs meanwhile, "
-    "it stops and says how far it came."
+    "Creates the ACLs of files that a running service does not have; with --prune, deletes those that are not in the "
+    "files. First shows what will be done and who gains and loses access, and asks. If anybody else changes ACLs in "
+    "the meantime, it stops and says how far it got."
 )
 _EPILOG = (
     "Example:\n  klamm apply acls.csv --prune --as User:admin\n\n"
-    "Exit codes: 0 done, or nothing to do; 1 refused, failed, or the answer was no; 2 asked for wrongly, or the file "
-    "can't be read; 130 Ctrl-C; 141 the reader of a pipe has gone."
+    "Exit codes: 0 done, or nothing to do; 1 refused, failed, or the answer was no; 2 wrong usage, or the file can't "
+    "be read; 130 Ctrl-C; 141 the reader closed the pipe."
 )
 
 _CHANGED_SINCE = ("INVALID_UPDATE_VERSION", "TOKEN_EPOCH_MISMATCH")
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s (FILE... | --plan PLAN) [OPTIONS]"
     parser.epilog = _EPILOG
     parser.add_argument("files", metavar="FILE", nargs="*", help=FILES_HELP)
-    parser.add_argument("--plan", metavar="PLAN", help="do what this plan says, saved by plan --save, instead of files")
+    parser.add_argument("--plan", metavar="PLAN", help="apply this plan, saved by plan --save, instead of files")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     add_comment_argument(parser)
     add_plan_arguments(parser, ("text", "json"))
@@ -113,9 +113,11 @@ def _check(arguments: argparse.Namespace, out: TextIO) -> None:
 def check_can_ask(output: str, out: TextIO, look: str, *, is_read: bool = False) -> None:
     """Raises UsageError unless somebody can confirm. `look`: how to see the plan only; `is_read`: stdin is read."""
     if output == "json":
-        raise UsageError("--output json asks nobody; add --yes")
+        raise UsageError("--output json can't ask for confirmation; add --yes")
     if is_read or not (sys.stdin.isatty() and out.isatty()):
-        raise UsageError(f"there is no terminal to ask on; add --yes to do it anyway, or {look} to look at it")
+        raise UsageError(
+            f"there is no terminal to ask for confirmation; add --yes to do it anyway, or {look} to only see the plan"
+        )
 
 
 def _saved(path: str, service: Service) -> Proposal:
@@ -123,8 +125,8 @@ def _saved(path: str, service: Service) -> Proposal:
     state = read_state(service)
     if state.token != plan.token:
         raise ServiceError(
-            f"the ACLs or the configuration have changed since the plan was made at `{url}`: it is of `{plan.token}`, "
-            f"and `{service.url}` stands at `{state.token}`; nothing was done, plan again"
+            f"the ACLs or the configuration have changed since the plan was made at `{url}`: the plan is of "
+            f"`{plan.token}`, and `{service.url}` is at `{state.token}`; nothing was done, plan again"
         )
     check_plan(path, plan, state.acls)
     return proposal_of(plan, state)

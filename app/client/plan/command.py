@@ -38,11 +38,11 @@ DESCRIPTION = (
 
 _EPILOG = (
     "Example:\n  klamm plan acls.csv --prune --as User:admin\n\n"
-    "Exit codes: 0 shown; 1 refused or failed; 2 asked for wrongly, or the file can't be read; 3 there is something to "
-    "do (--detailed-exitcode only); 130 Ctrl-C; 141 the reader of a pipe has gone."
+    "Exit codes: 0 shown; 1 refused or failed; 2 wrong usage, or the file can't be read; 3 there is something to do "
+    "(--detailed-exitcode only); 130 Ctrl-C; 141 the reader closed the pipe."
 )
 
-FILES_HELP = "the ACLs that are wanted: files, a folder for all files in it; - for standard input"
+FILES_HELP = "the wanted ACLs: files, folders (all files in them), or - for standard input"
 
 _CHANGES = 3
 _MOST_DELETES = 999_999_999
@@ -119,7 +119,7 @@ def add_plan_arguments(parser: argparse.ArgumentParser, outputs: Sequence[str]) 
     parser.add_argument("--output", choices=outputs, default="text", help="how to print (%(default)s)")
     group = parser.add_argument_group("deleting")
     group.add_argument(
-        "--prune", action="store_true", help="delete ACLs that the files do not have (they stay otherwise)"
+        "--prune", action="store_true", help="delete ACLs that are not in the files (default: keep them)"
     )
     group.add_argument(
         "--prune-principal",
@@ -133,7 +133,7 @@ def add_plan_arguments(parser: argparse.ArgumentParser, outputs: Sequence[str]) 
         metavar="TEXT",
         action="append",
         default=[],
-        help="prune only ACLs on resource names and prefixes that begin so; may be repeated",
+        help="prune only ACLs on resource names and prefixes that begin with this text; may be repeated",
     )
     group.add_argument(
         "--max-deletes",
@@ -147,7 +147,7 @@ def add_plan_arguments(parser: argparse.ArgumentParser, outputs: Sequence[str]) 
         metavar="N",
         type=whole_number(0, 100),
         default=DEFAULT_MAX_DELETE_PERCENT,
-        help="refuse to delete more than this part of the ACLs that pruning looks at, in percent (%(default)s)",
+        help="refuse to delete more than this percentage of the ACLs that may be pruned (%(default)s)",
     )
 
 
@@ -156,7 +156,7 @@ def prune_of(arguments: argparse.Namespace) -> Prune:
         flag = "--prune-principal" if arguments.prune_principal else "--prune-prefix"
         raise UsageError(f"{flag} narrows --prune down; add --prune")
     if "" in arguments.prune_prefix:
-        raise UsageError("--prune-prefix: every name begins with an empty text; leave it out to prune all")
+        raise UsageError("--prune-prefix is empty, which every name begins with; leave it out to prune all")
     principals = frozenset(principal_named(each) for each in arguments.prune_principal)
     return Prune(arguments.prune, principals, tuple(arguments.prune_prefix))
 
@@ -188,7 +188,7 @@ def check_words(acls: Iterable[AclBinding]) -> None:
     """Raises ServiceError."""
     if any(0 in (each.resource_type, each.pattern_type, each.operation, each.permission_type) for each in acls):
         raise ServiceError(
-            "the service has ACLs with words that this klamm does not know; use the service's own version"
+            "the service has ACLs with values that this version of klamm does not know; use the service's own version"
         )
 
 

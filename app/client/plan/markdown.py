@@ -47,7 +47,7 @@ def plan_page(plan: Plan, access: AccessDiff, refusal: str | None, *, config_kno
         page.text(f"> {GROUPS_CHANGE}")
     for title, gained in (("Access lost", False), ("Access gained", True)):
         page.table(title, _CHANGES, [change_parts(each) for each in access.changes if each.gained is gained])
-    unknown = "Too much to be worked out; this may be gained and lost as well"
+    unknown = "Too much to work out; access to this may be gained or lost as well"
     page.table(unknown, ("Who", "What"), [unresolved_parts(each) for each in access.unresolved])
     if not access.changes and not access.unresolved:
         page.text(nobody_text(plan))
@@ -108,7 +108,7 @@ class _Page:
         if shown:
             self._parts.append("\n".join(lines) + "\n")
         if shown < len(rows):
-            self.text(f"... and {len(rows) - shown} more; `--output json` tells all")
+            self.text(f"... and {len(rows) - shown} more; `--output json` shows all")
 
     def whole(self) -> str:
         return "\n".join(self._parts)

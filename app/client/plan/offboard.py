@@ -21,13 +21,13 @@ from app.core.spelling import did_you_mean
 from app.formats.command_errors import UsageError
 
 DESCRIPTION = (
-    "Shows every ACL of a principal, DENYs among them, as a plan that removes them all, and exactly who would lose and "
-    "who would gain access. Also shows what stays and is about it: ACLs that it owns, and ACLs of others on it. "
-    "Changes nothing: review what --save has written, then give it to klamm apply --plan."
+    "Shows every ACL of a principal, including DENYs, as a plan that removes them all, and exactly who would lose "
+    "and who would gain access. Also shows related ACLs that stay: those that it owns, and those of others on it. "
+    "Changes nothing: review the plan that --save has written, then give it to klamm apply --plan."
 )
 _EPILOG = (
     "Example:\n  klamm offboard User:bob --save bob.json --as User:admin\n\n"
-    "Exit codes: 0 shown; 1 refused or failed; 2 asked for wrongly; 130 Ctrl-C; 141 the reader of a pipe has gone."
+    "Exit codes: 0 shown; 1 refused or failed; 2 wrong usage; 130 Ctrl-C; 141 the reader closed the pipe."
 )
 _MOST_GUESSED = 20_000
 """The most principals that a misspelt one is compared with."""
@@ -48,7 +48,7 @@ class Rest:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s PRINCIPAL [OPTIONS]"
     parser.epilog = _EPILOG
-    parser.add_argument("principal", metavar="PRINCIPAL", help="who leaves, such as User:bob; type and name")
+    parser.add_argument("principal", metavar="PRINCIPAL", help="principal that leaves, such as User:bob")
     parser.add_argument("--save", metavar="PLAN", help="write the plan to this file, for apply --plan")
     parser.add_argument(
         "--output", choices=("text", "json", "markdown"), default="text", help="how to print (%(default)s)"
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
     principal = principal_named(arguments.principal)
     if principal == WILDCARD_PRINCIPAL:
-        raise UsageError(f"`{WILDCARD_PRINCIPAL}` is everybody, who does not leave; name one principal")
+        raise UsageError(f"`{WILDCARD_PRINCIPAL}` stands for everybody and can't be offboarded; name one principal")
     with Service(access_of(arguments)) as service:
         state = read_state(service)
         proposal = _proposal(state, principal)
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         write_json({**proposal.body(), "principal": principal, **bodies, "super_user": rest.is_super_user}, out)
         return 0
     if proposal.plan.is_empty:
-        out.write(f"No ACL is {harmless(principal)}'s{_question(state.acls, principal)}.\n")
+        out.write(f"{harmless(principal)} has no ACLs{_question(state.acls, principal)}.\n")
     else:
         proposal.show(out, arguments.output)
     _print_rest(principal, rest, Page(out))
@@ -115,13 +115,13 @@ def _question(acls: Mapping[AclBinding, AclTerms], principal: str) -> str:
 def _print_rest(principal: str, rest: Rest, page: Page) -> None:
     if rest.is_super_user:
         page.heading(f"{principal} is a super user")
-        page.line("it may do everything, whatever ACLs say, until it is taken out of super.users", indent=1)
+        page.line("it may do everything, regardless of ACLs, until it is removed from super.users", indent=1)
     for title, acls in (
-        (f"ACLs of others whose owner {principal} is said to be; they stay", rest.owned),
+        (f"ACLs of others that name {principal} as owner; they stay", rest.owned),
         (f"ACLs of others on {principal} itself; they stay", rest.on_it),
     ):
         if acls:
             page.heading(f"{title} ({len(acls)})")
             page.lines(acl_line(each.binding) for each in acls[:MAX_LINES])
             if len(acls) > MAX_LINES:
-                page.line(f"... and {len(acls) - MAX_LINES} more; --output json tells all", indent=1)
+                page.line(f"... and {len(acls) - MAX_LINES} more; --output json shows all", indent=1)

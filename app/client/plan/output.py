@@ -78,7 +78,7 @@ def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: boo
             console.print(f"\n{title}")
             _print_some(console, style, lines)
     if access.unresolved:
-        console.print("\nToo much to be worked out; this may be gained and lost as well:")
+        console.print("\nToo much to work out; access to this may be gained or lost as well:")
         _print_some(console, "yellow", [f"  {': '.join(unresolved_parts(each))}" for each in access.unresolved])
     if not access.changes and not access.unresolved:
         console.print(f"\n{nobody_text(plan)}")
@@ -112,7 +112,7 @@ def _print_some(console: "Console", style: str, lines: Sequence[str]) -> None:
     for line in lines[:MAX_LINES]:
         console.print(line, style=style)
     if len(lines) > MAX_LINES:
-        console.print(f"  ... and {len(lines) - MAX_LINES} more; --output json tells all")
+        console.print(f"  ... and {len(lines) - MAX_LINES} more; --output json shows all")
 
 
 def acl_line(acl: AclBinding) -> str:
@@ -191,7 +191,7 @@ def _all_of_the_files(count: int, files: int) -> str:
     which = "the file" if files == 1 else f"the {files} files"
     if not count:
         return f"{which} {'has' if files == 1 else 'have'} no ACLs"
-    return f"the one ACL of {which} is there" if count == 1 else f"all {count} ACLs of {which} are there"
+    return f"the one ACL of {which} exists already" if count == 1 else f"all {count} ACLs of {which} exist already"
 
 
 def _principals(principals: Principals) -> str:
@@ -207,7 +207,7 @@ def _operations(operations: Sequence[AclOperation], resource_type: ResourceType)
         return "ALL"
     if named:
         return ", ".join(named)
-    return f"{', '.join(each.name for each in operations)} (which nobody asks of a {resource_type.name})"
+    return f"{', '.join(each.name for each in operations)} (never requested on {resource_type.name})"
 
 
 def _names(names: Names) -> str:

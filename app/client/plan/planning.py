@@ -107,8 +107,8 @@ class Limits:
         count = len(plan.delete)
         if count > self.max_deletes:
             return (
-                f"{counted(count)} would be deleted, more than --max-deletes {self.max_deletes}; "
-                f"if that is meant, say --max-deletes {count}"
+                f"{counted(count)} would be deleted, more than --max-deletes {self.max_deletes}; if that is "
+                f"intended, add --max-deletes {count}"
             )
         # INVARIANT: what is deleted is prunable, so it is never a share of nothing, and never more than all.
         whole = max(plan.prunable, count)
@@ -116,7 +116,7 @@ class Limits:
             percent = -(-count * 100 // whole)
             return (
                 f"{count} of {whole} ACLs would be deleted ({percent} %), more than --max-delete-percent "
-                f"{self.max_delete_percent}; if that is meant, say --max-delete-percent {percent}"
+                f"{self.max_delete_percent}; if that is intended, add --max-delete-percent {percent}"
             )
         return None
 
@@ -192,7 +192,9 @@ def load_plan(path: str) -> tuple[str, Plan]:
         raise UsageError(f"--plan: `{path}` can't be read ({error.strerror})") from None
     saved = parse_saved_plan(raw) if len(raw) <= _MAX_FILE_BYTES else None
     if saved is None:
-        raise UsageError(f"--plan: `{path}` is no plan that this version of klamm has saved; make it with plan --save")
+        raise UsageError(
+            f"--plan: `{path}` is not a plan that this version of klamm has saved; make one with plan --save"
+        )
     prune = Prune(saved.prune_wanted, saved.prune_principals, saved.prune_prefixes)
     counts = (getattr(saved, name) for name in COUNTS)
     change = tuple(TermsChange(acl.binding, before, acl.terms_over(before)) for acl, before in saved.change)
@@ -203,18 +205,18 @@ def check_plan(path: str, plan: Plan, acls: Mapping[AclBinding, AclTerms]) -> No
     """Raises UsageError unless this plan can have been made from these ACLs, which are those at its token."""
     wrong = next(_misfits(plan, acls), None)
     if wrong is not None:
-        raise UsageError(f"--plan: `{path}` does not fit the ACLs that it was made of: {wrong}; plan again")
+        raise UsageError(f"--plan: `{path}` does not match the ACLs that it was made from: {wrong}; plan again")
 
 
 def _misfits(plan: Plan, acls: Mapping[AclBinding, AclTerms]) -> Iterator[str]:
     if any(each.binding not in acls for each in plan.delete):
-        yield "it deletes what is not there"
+        yield "it deletes ACLs that do not exist"
     if any(each.binding in acls for each in plan.create):
-        yield "it creates what is there"
+        yield "it creates ACLs that exist already"
     if any(acls.get(each.binding) != each.before for each in plan.change):
-        yield "it changes what is not there, or has another end or owner"
+        yield "it changes ACLs that do not exist, or that have another end or owner"
     if not all(plan.prune.holds(each.binding) for each in plan.delete):
-        yield "it deletes what its `prune` leaves alone"
+        yield "it deletes ACLs that its `prune` leaves alone"
     prunable = sum(map(plan.prune.holds, acls))
     if plan.prunable != prunable:
         yield f"its `prunable` is not {prunable}"

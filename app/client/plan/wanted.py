@@ -76,7 +76,7 @@ def read_wanted(paths: Sequence[str], format_name: str | None) -> Wanted:
     for path in _files(paths, left_out):
         identity = path if path == STANDARD_INPUT else os.path.realpath(path)
         if identity in seen:
-            raise UsageError(f"`{path}` is named a second time (as `{seen[identity]}`); name each file once")
+            raise UsageError(f"`{path}` is given twice (first as `{seen[identity]}`); give each file once")
         seen[identity] = path
         found, ended = read_file(path, format_name)
         sources.append(Source(path, len(found), ended))
@@ -92,7 +92,9 @@ def read_wanted(paths: Sequence[str], format_name: str | None) -> Wanted:
                 acls[binding] = acl
     if not acls:
         # INVARIANT: files without any ACL are never taken as a wish to have none.
-        raise UsageError(f"the files have no ACL that has not ended ({sum(each.ended for each in sources)} have)")
+        raise UsageError(
+            f"the files have no ACL that is still in effect ({sum(each.ended for each in sources)} have ended)"
+        )
     repeated.sort(key=lambda each: (sort_key(each[0]), each[2]))
     return Wanted(acls, tuple(paths), tuple(sources), tuple(left_out), tuple(repeated))
 
@@ -129,7 +131,7 @@ def _files(paths: Iterable[str], left_out: list[str]) -> Iterator[str]:
         if path != STANDARD_INPUT and Path(path).is_dir():
             found = list(_in_folder(path, left_out))
             if not found:
-                raise UsageError(f"`{path}` has no files in it; a plan of nothing needs an empty file")
+                raise UsageError(f"`{path}` has no files in it; name a folder with files of ACLs")
             yield from found
         else:
             yield path
@@ -148,12 +150,15 @@ def _in_folder(folder: str, left_out: list[str]) -> Iterator[str]:
         for name in folders:
             if (Path(place) / name).is_symlink():
                 raise UsageError(
-                    f"`{Path(place) / name}` is a link to another folder; name that one, and move the link"
+                    f"`{Path(place) / name}` is a link to another folder; name that folder itself, and move the link "
+                    "away"
                 )
         for name in sorted(each for each in files if not each.startswith(".")):
             path = Path(place) / name
             if not path.is_file():
-                raise UsageError(f"`{path}` is no file; move it out of `{folder}`, or name the files one by one")
+                raise UsageError(
+                    f"`{path}` is not a regular file; move it out of `{folder}`, or name the files one by one"
+                )
             count += 1
             if count > MAX_FILES:
                 raise UsageError(f"`{folder}` has more than {MAX_FILES} files; is it the right folder?")

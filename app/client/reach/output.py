@@ -19,9 +19,7 @@ from app.formats.command_errors import UsageError
 from app.formats.csv_cells import csv_line
 
 OUTPUTS = ("text", "json", "csv", "markdown")
-EPILOG = (
-    "Exit codes: 0 answered; 1 refused or failed; 2 asked for wrongly; 130 Ctrl-C; 141 the reader of a pipe has gone."
-)
+EPILOG = "Exit codes: 0 answered; 1 refused or failed; 2 wrong usage; 130 Ctrl-C; 141 the reader closed the pipe."
 _BY_ACL, _SUPER_USER, _BY_DEFAULT = "MatchingAcl", "SuperUser", "DefaultAllow"
 
 
@@ -68,13 +66,13 @@ def count_in(fields: Mapping[str, object], name: str, listed: Sequence[StandardA
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--host", metavar="ADDRESS", help="for a client at this IP address only, such as 10.1.2.3 (from anywhere)"
+        "--host", metavar="ADDRESS", help="only for a client at this IP address, such as 10.1.2.3 (any)"
     )
     parser.add_argument(
         "--output",
         choices=OUTPUTS,
         default="text",
-        help="text to read, JSON (all that the service answers), CSV, or a table for a page in Markdown (text)",
+        help="text to read, JSON (the service's whole answer), CSV, or a Markdown table (text)",
     )
 
 
@@ -86,7 +84,7 @@ def host_given(arguments: argparse.Namespace) -> dict[str, str]:
         return {"host": parse_address(arguments.host).text}
     except InvalidRequestException:
         raise UsageError(
-            f"--host: `{arguments.host[:100]}` is no IP address; write one such as 10.1.2.3 or 2001:db8::1"
+            f"--host: `{arguments.host[:100]}` is not an IP address; use one such as 10.1.2.3 or 2001:db8::1"
         ) from None
 
 

@@ -17,8 +17,8 @@ from app.client.words import principal_named
 from app.core.kafka.codes import WILDCARD, PatternType, ResourceType
 
 DESCRIPTION = (
-    "Says what a principal has access to, on which names and from which hosts, by its own ACLs and those of `User:*`, "
-    "and which DENYs take a part of it away. Needs Describe on the cluster."
+    "Shows what a principal has access to, on which names and from which hosts, by its own ACLs and those of "
+    "`User:*`, and which DENYs take part of it away. Needs Describe on the cluster."
 )
 _EPILOG = f"Example:\n  klamm what User:bob --as User:admin\n\n{output.EPILOG}"
 _COLUMNS = (
@@ -30,7 +30,7 @@ _COLUMNS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s PRINCIPAL [OPTIONS]"
     parser.epilog = _EPILOG
-    parser.add_argument("principal", metavar="PRINCIPAL", help="such as User:bob; type and name")
+    parser.add_argument("principal", metavar="PRINCIPAL", help="the principal, such as User:bob")
     add_group_argument(parser)
     output.add_arguments(parser)
     add_at_argument(parser)
@@ -79,14 +79,14 @@ def _print(reply: Mapping[str, object], principal: str, out: TextIO) -> None:
         page.line(f"{pattern} {output.from_host(held.host)}: {held.text}")
         output.print_acls(page, held.acls, held.acl_count)
         if cut_out:
-            page.line("but for what these cut out:", indent=1)
+            page.line("except what these deny:", indent=1)
             output.print_acls(page, cut_out, output.count_in(row, "cut_out_count", cut_out))
     page.heading("Note")
     if reply.get("super_user") is True:
-        page.line("it is a super user: it can do everything from everywhere, whatever ACLs say", indent=1)
+        page.line("it is a super user: it can do everything from everywhere, regardless of ACLs", indent=1)
     elif reply.get("allowed_by_default") is True:
-        page.line("besides, it can do everything where no ACL is (allow.everyone.if.no.acl.found)", indent=1)
+        page.line("it can also do everything on resources without ACLs (allow.everyone.if.no.acl.found)", indent=1)
     else:
-        page.line("it can do nothing else" if rows else "no ACL gives it anything", indent=1)
+        page.line("it can do nothing else" if rows else "no ACL allows it anything", indent=1)
     page.line("")
     page.line(f"As of {reply.get('token')}")

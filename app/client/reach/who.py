@@ -17,8 +17,9 @@ from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, ResourceType
 from app.formats.command_errors import UsageError
 
 DESCRIPTION = (
-    "Says which principals have access to a resource, from which hosts, after DENYs, and the ACLs behind it. `User:*` "
-    "stands for everybody who is not named. Super users are told apart. Needs Describe on the cluster."
+    "Shows which principals have access to a resource and from which hosts, with DENYs taken into account, and the "
+    "ACLs behind it. `User:*` stands for everybody who is not listed. Super users are listed separately. Needs "
+    "Describe on the cluster."
 )
 _EPILOG = f"Example:\n  klamm who topic:orders --operation READ --as User:admin\n\n{output.EPILOG}"
 _COLUMNS = ("principal", "host", "operations", "denied", "expires_at", "rule", "acls")
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OPERATION",
         action="append",
         default=[],
-        help="only about this operation, such as READ; may be given more than once (all that the resource has)",
+        help="only this operation, such as READ; may be repeated (all that the resource has)",
     )
     output.add_arguments(parser)
     add_at_argument(parser)
@@ -66,7 +67,7 @@ def print_holders(
 def _operation(text: str) -> str:
     operation = operation_named(text)
     if operation is AclOperation.ALL:
-        raise UsageError("--operation: ALL is no single operation; leave --operation out to ask about all of them")
+        raise UsageError("--operation: ALL is not a single operation; leave --operation out to ask about all of them")
     return operation.name
 
 
@@ -90,13 +91,13 @@ def _print(reply: Mapping[str, object], title: str, out: TextIO) -> None:
         output.print_acls(page, held.acls, held.acl_count)
     page.heading("Note")
     if reply.get("allowed_by_default") is True:
-        page.line("no ACL is on it, so everybody can do everything (allow.everyone.if.no.acl.found)", indent=1)
+        page.line("it has no ACL, so everybody can do everything (allow.everyone.if.no.acl.found)", indent=1)
     elif any(row.get("principal") == WILDCARD_PRINCIPAL for row in rows):
-        page.line(f"whoever is not named has what {WILDCARD_PRINCIPAL} has", indent=1)
+        page.line(f"everybody who is not listed has the access of {WILDCARD_PRINCIPAL}", indent=1)
     else:
-        page.line("nobody else can" if rows else "no ACL gives it to anybody", indent=1)
+        page.line("nobody else can" if rows else "no ACL allows anybody access", indent=1)
     if any(output.given(row).host != "*" for row in rows):
-        page.line("of several lines of one principal the one with the narrowest host holds", indent=1)
+        page.line("if a principal has several lines, the narrowest matching host applies", indent=1)
     supers = _super_users(reply)
     if supers:
         page.line(f"super users can do everything from everywhere: {', '.join(supers)}", indent=1)

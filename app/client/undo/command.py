@@ -27,17 +27,17 @@ from app.formats.acl_entries import quoted
 from app.formats.command_errors import UsageError
 
 DESCRIPTION = (
-    "Takes back what a transaction, or all of a range, has changed: deletes the ACLs that it created, creates those "
-    "that it deleted, and gives ends, owners and properties their former values. Shows first what is done and who "
-    "gains and loses access, and asks. What was changed again since is shown, and left as it is."
+    "Undoes the changes of a transaction, or of a range of them: deletes the ACLs that it created, creates those "
+    "that it deleted, and restores the former ends, owners and properties. First shows what will be done and who "
+    "gains and loses access, and asks. What was changed again since then is shown and left as it is."
 )
 _EPILOG = (
     "Example:\n  klamm undo 0199f0c2-5d1e-7c3a-9a41-3f6f0b8a2c17:412 --as User:admin\n\n"
-    "Exit codes: 0 done, saved, or nothing to do; 1 refused, failed, or the answer was no; 2 asked for wrongly; 130 "
-    "Ctrl-C; 141 the reader of a pipe has gone."
+    "Exit codes: 0 done, saved, or nothing to do; 1 refused, failed, or the answer was no; 2 wrong usage; 130 "
+    "Ctrl-C; 141 the reader closed the pipe."
 )
 _BETWEEN = ".."
-_WAY_OUT = "run the same again for the rest"
+_WAY_OUT = "run the same command again for the rest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     if arguments.save is None and not arguments.yes:
         check_can_ask(arguments.output, out, "--save")
     if arguments.save is not None and arguments.yes:
-        raise UsageError("--save changes nothing, so there is nothing that --yes could answer; leave one of them out")
+        raise UsageError("--save changes nothing and does not ask, so --yes has no effect; leave one of them out")
     with Service(access_of(arguments)) as service:
         undo = _undo(service, first, last)
         plan = undo.proposal.plan
@@ -124,9 +124,9 @@ def _range(text: str) -> tuple[Token, Token]:
     if first.epoch != last.epoch:
         raise UsageError("the two tokens are of different epochs of the store; undo each side by itself")
     if first.offset > last.offset:
-        raise UsageError(f"the range is the wrong way round; the older token comes first: {last}..{first}")
+        raise UsageError(f"the range is in the wrong order; write the older token first: {last}..{first}")
     if first.offset == 0:
-        raise UsageError(f"`{first}` is the empty store, which no change has led to; name a change's token")
+        raise UsageError(f"`{first}` is the empty store, before any change; give the token of a change")
     return first, last
 
 
@@ -136,11 +136,11 @@ def _undo(service: Service, first: Token, last: Token) -> Undo:
     now = Token.parse(state.token)
     if last.epoch != now.epoch:
         raise ServiceError(
-            f"`{last}` is of another epoch of the store than `{now}`: it was restored, or failed over, since; what was "
-            "changed before that can't be undone by its tokens (klamm log shows those of now)"
+            f"`{last}` is of another epoch of the store than `{now}`: the store was restored or failed over since "
+            "then, and changes made before that can't be undone by token (klamm log shows the current tokens)"
         )
     if last.offset > now.offset:
-        raise ServiceError(f"there is no change `{last}`: `{service.url}` stands at `{now}`")
+        raise ServiceError(f"there is no change `{last}`: `{service.url}` is at `{now}`")
     changes, upto, shows_configs = changes_of(service, first, last)
     subjects = dict.fromkeys(map(subject_of, changes))
     check_words(each for each in subjects if isinstance(each, AclBinding))
@@ -168,7 +168,7 @@ def _print(undo: Undo, out: TextIO) -> None:
     elif undo.is_empty:
         page.line("Nothing to do.")
     if inverse.properties:
-        page.heading("Properties to set; who gains and loses access is worked out with the values of now")
+        page.heading("Properties to set; who gains and loses access is worked out with the current values")
         _print_some(
             page,
             [
@@ -177,14 +177,14 @@ def _print(undo: Undo, out: TextIO) -> None:
             ],
         )
     if inverse.changed_since:
-        page.heading(f"Changed again since, and left as it is now ({len(inverse.changed_since)})")
+        page.heading(f"Changed again since then, and left as it is ({len(inverse.changed_since)})")
         _print_some(page, [_later(each) for each in inverse.changed_since])
     if inverse.ended:
-        page.heading(f"Would have ended by now, and so is not made again ({len(inverse.ended)})")
+        page.heading(f"Would have ended by now, and is not created again ({len(inverse.ended)})")
         _print_some(page, [acl_line(each) for each in inverse.ended])
     if not undo.shows_configs:
         page.heading("Note")
-        page.line("changes of properties are left out: they take DescribeConfigs on the cluster", indent=1)
+        page.line("changes of properties are left out: they need DescribeConfigs on the cluster", indent=1)
 
 
 def _later(change: Json) -> str:
@@ -201,12 +201,12 @@ def _said(change: Json) -> tuple[str, str]:
 def _print_some(page: Page, lines: Sequence[str]) -> None:
     page.lines(lines[:MAX_LINES])
     if len(lines) > MAX_LINES:
-        page.line(f"... and {len(lines) - MAX_LINES} more; --output json tells all", indent=1)
+        page.line(f"... and {len(lines) - MAX_LINES} more; --output json shows all", indent=1)
 
 
 def _save(undo: Undo, arguments: argparse.Namespace, url: str, out: TextIO) -> int:
     if undo.inverse.properties:
-        raise UsageError("--save: a plan holds ACLs and no properties; leave it out to undo both")
+        raise UsageError("--save: a plan can hold ACLs but no properties; leave it out to undo both")
     if undo.is_empty:
         sys.stderr.write("klamm undo: there is nothing to do, so no plan was saved\n")
     else:
@@ -228,7 +228,7 @@ def _carry_out(service: Service, undo: Undo, comment: str) -> Done:
         done.token = service.alter_configs(values, if_unchanged_since=done.token, comment=comment)
     except ServiceError as error:
         names = ", ".join(values)
-        raise stopped(error, names, f"{_text(done)}; not put back: {names}; {_WAY_OUT}") from None
+        raise stopped(error, names, f"{_text(done)}; not restored: {names}; {_WAY_OUT}") from None
     return done
 
 

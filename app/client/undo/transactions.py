@@ -50,14 +50,14 @@ def _change_at(service: Service, token: Token) -> Json:
     if token.offset <= Token.parse(parse_text(known, "token")).offset:
         raise _too_old(token, known)
     if page.get("shows_configs") is False:
-        raise ServiceError(f"`{token}` is a change of a property, which takes DescribeConfigs on the cluster to see")
+        raise ServiceError(f"`{token}` is a change of a property; seeing it needs DescribeConfigs on the cluster")
     raise ServiceError(f"there is no change `{token}`; klamm log shows the tokens of changes")
 
 
 def _too_old(token: Token, known: Json) -> ServiceError:
     return ServiceError(
-        f"`{token}` is older than the records that are kept (all is known since `{known.get('token')}`, "
-        f"{known.get('recorded_at')}), so what was before it is not known; klamm plan with files puts ACLs back"
+        f"`{token}` is older than the records that are kept (they begin at `{known.get('token')}`, "
+        f"{known.get('recorded_at')}), so the state before it is not known; restore ACLs from files with klamm plan"
     )
 
 
@@ -76,8 +76,8 @@ def changed_since(
         return later
     if now.offset - upto.offset > _MOST_SINCE:
         raise ServiceError(
-            f"more than {_MOST_SINCE} changes were made since, too many to look through for those of properties; undo "
-            "the transactions of ACLs by themselves, and set the properties"
+            f"more than {_MOST_SINCE} changes were made since then, too many to search for changes of properties; "
+            "undo the transactions of ACLs separately, and set the properties by hand"
         )
     for each in _listed(service, behind, _MOST_SINCE):
         subject = subject_of(each)

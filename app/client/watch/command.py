@@ -22,15 +22,15 @@ from app.formats.command_errors import UsageError
 from app.formats.feed_events import Bookmark, Event, NoEventError
 
 DESCRIPTION = (
-    "Shows every change of ACLs and properties at a running service as it is made, with time and actor, until "
-    "Ctrl-C: + an ACL was created; ~ one that was shown has another end or owner, with those before (+ if it was not "
-    "shown, see --snapshot); - it was removed; = a property has another value. Goes on by itself after a lost "
-    "connection, where it was. Needs the role follow, or Describe on the cluster."
+    "Shows every change of ACLs and properties of a running service as it is made, with time and actor, until "
+    "Ctrl-C: + an ACL was created; ~ the end or owner of an ACL was changed, with the former ones (+ if the ACL was "
+    "not shown before, see --snapshot); - an ACL was removed; = a property was changed. Resumes by itself after a "
+    "lost connection. Needs the role follow, or Describe on the cluster."
 )
 _EPILOG = (
     "Example:\n  klamm watch --topic orders --resource-pattern-type MATCH\n\n"
-    "Exit codes: 1 refused, or there is no service; 2 asked for wrongly; 130 Ctrl-C, and the line says where to go on; "
-    "141 the reader of the pipe has gone."
+    "Exit codes: 1 refused, or there is no service; 2 wrong usage; 130 Ctrl-C, and the last line says how to resume; "
+    "141 the reader closed the pipe."
 )
 _ANYBODY = "User:ANONYMOUS"
 """watch asks for no decisions, so it needs no --as."""
@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [OPTIONS]"
     parser.epilog = _EPILOG
     begin = parser.add_mutually_exclusive_group()
-    begin.add_argument("--after", metavar="TOKEN", help="begin behind this token (what changes from now on)")
-    begin.add_argument("--snapshot", action="store_true", help="begin with all ACLs and properties as they are")
+    begin.add_argument("--after", metavar="TOKEN", help="begin after this token (default: changes from now on)")
+    begin.add_argument("--snapshot", action="store_true", help="begin with all current ACLs and properties")
     parser.add_argument(
         "--output", choices=("text", "json"), default="text", help="lines for people, or the events (%(default)s)"
     )
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         raise ServiceError(f"the stream can't be read ({fault}); use the service's own version of klamm") from None
     except KeyboardInterrupt:
         if following.token is not None:
-            _tell(f"stopped; --after {following.token} goes on from here")
+            _tell(f"stopped; resume from here with --after {following.token}")
         raise
     finally:
         exchange.close()

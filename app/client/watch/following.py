@@ -104,14 +104,14 @@ class Following:
         """Returns the error if it may pass, else raises it."""
         if error.oldest_token is not None:
             raise ServiceError(
-                f"{error}; klamm watch --after {error.oldest_token} shows what is left, --snapshot begins anew",
+                f"{error}; klamm watch --after {error.oldest_token} shows what is left, --snapshot starts over",
                 code=error.code,
                 status=error.status,
             ) from None
         if error.code == "TOKEN_EPOCH_MISMATCH":
             raise ServiceError(
-                f"{error}; the store was put back or replaced, and what has changed can't be told from before: begin "
-                "anew with --snapshot, or without --after for what comes",
+                f"{error}; the store was restored or replaced, so the changes since then can't be told: start over "
+                "with --snapshot, or without --after for new changes only",
                 code=error.code,
                 status=error.status,
             ) from None
@@ -125,4 +125,4 @@ def _understood(line: bytes) -> Event | None:
     try:
         return decode(line)
     except NoEventError as fault:
-        raise ServiceError(f"the stream is not one of Klamm's: {fault}; is --klamm the service's address?") from None
+        raise ServiceError(f"the stream is not from Klamm: {fault}; check the address (--klamm)") from None

@@ -17,15 +17,15 @@ def write_snapshot(access: Access, out: TextIO) -> str:
         for line in exchange.lines("/v1/watch?snapshot=true", silence_s=access.timeout_s):
             event = decode(line)
             if isinstance(event, End):
-                raise ServiceError(f"`{access.url}` has ended the snapshot before its end ({event.reason}); try again")
+                raise ServiceError(f"`{access.url}` ended the snapshot early ({event.reason}); try again")
             out.write(f"{harmless_json(line) if is_terminal else line.decode()}\n")
             if isinstance(event, Synced):
                 return event.token
     except NoEventError as fault:
-        raise ServiceError(f"`{access.url}` does not answer as Klamm does ({fault})") from None
+        raise ServiceError(f"`{access.url}` does not answer like Klamm ({fault})") from None
     finally:
         exchange.close()
-    raise ServiceError(f"`{access.url}` broke the snapshot off; try again")
+    raise ServiceError(f"`{access.url}` closed the connection during the snapshot; try again")
 
 
 def harmless_json(line: bytes) -> str:

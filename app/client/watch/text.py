@@ -47,13 +47,13 @@ def lines_of(event: Event, seen: Seen, *, bookmarks: bool) -> Iterator[Line]:
         case Configs():
             yield from (Line(f"  {_property(name, value)}") for name, value in event.configs.items())
         case Synced():
-            yield Line("and from here on what changes:")
+            yield Line("changes from here on:")
         case Transaction():
             moment = rfc3339(event.recorded_at)
             yield from (_change(moment, each, seen) for each in event.records)
         case Bookmark() if bookmarks:
             moment = "" if event.store_time is None else f"{rfc3339(event.store_time)} "
-            yield Line(f"{moment}nothing more up to {event.token}, {event.age_ms} ms ago", "dim")
+            yield Line(f"{moment}no more changes up to {event.token}, {event.age_ms} ms ago", "dim")
         case Bookmark() | End():
             pass
 

@@ -105,7 +105,7 @@ def _bindings(path: str, raw: IO[bytes], given: AclFormat | None, head: bytes) -
 def _saved_plan(path: str, raw: IO[bytes]) -> list[Step]:
     plan = parse_saved_plan(_whole(raw))
     if plan is None:
-        raise PipelineError("is no plan that this version of klamm has saved; make it with klamm plan --save")
+        raise PipelineError("is not a plan that this version of klamm has saved; make one with klamm plan --save")
     created, deleted = ([each.binding for each in some] for some in (plan.create, plan.delete))
     exactly = [AclBindingFilter(**{name: getattr(acl, name) for name in BINDING_FIELDS}) for acl in deleted]
     return [
@@ -117,7 +117,7 @@ def _saved_plan(path: str, raw: IO[bytes]) -> list[Step]:
 def _deleted(path: str, raw: IO[bytes]) -> Step:
     text = _whole(raw)
     if is_saved_plan(text):
-        raise PipelineError("give a saved plan to --create, which takes what it deletes as well")
+        raise PipelineError("give a saved plan to --create, which also applies its deletes")
     try:
         return Step(path, filters=FilterSet(parse_delete_body(text)))
     except ValueError as fault:

@@ -92,7 +92,7 @@ def parse_resource(text: str) -> tuple[str, str]:
     if kind <= ResourceType.ANY or not name:
         types = ", ".join(each.name.lower() for each in ResourceType if each > ResourceType.ANY)
         raise PipelineError(
-            f"`{text}` names no resource; write it as `topic:orders`, with one of {types} before the first colon"
+            f"`{text}` is not a resource; write it as `topic:orders`, with one of {types} before the first colon"
         )
     return kind.name, name
 

@@ -124,8 +124,8 @@ def prove(evidence: Evidence, found: Proposals) -> None:
     if len(rows) == _MOST_ROWS or bad:
         texts = [f"{_words(row)} is {'denied' if row['allowed'] else 'allowed'}" for row in bad[:_EXAMPLES]]
         raise UnprovenError(
-            f"nothing was written: asked again, core says otherwise of {len(bad):,} questions than the log does, such "
-            f"as: {'; '.join(texts)}; this is a fault of Klamm's: report it"
+            f"nothing was written: replayed with the proposal, {len(bad):,} questions are decided otherwise than in "
+            f"the log, such as: {'; '.join(texts)}; this is a bug in Klamm, please report it"
         )
 
 
@@ -157,6 +157,6 @@ def _few(frame: DataFrame, whose: Whose) -> list[Row]:
     if len(rows) > _MOST_ROWS:
         raise PipelineError(
             f"{whose} has more than {_MOST_ROWS:,} questions or ACLs, too many for one proposal; name a narrower "
-            "--team, or a shorter time"
+            "--team, or a shorter period"
         )
     return rows

@@ -25,7 +25,8 @@ _TYPES = [each.name for each in ResourceType if each > ResourceType.ANY]
 _CHECKED = columns("resource_type string, resource_name string, fault string")
 _FAULTS_SHOWN, _MAX_SHOWN, _ROWS_AT_ONCE = 3, 100, 10_000
 _KNOWN = (
-    "known are .csv (with a header line), .jsonl or .ndjson, .parquet, folders of Parquet, and .txt (a topic a line)"
+    "known are .csv (with a header line), .jsonl or .ndjson, .parquet, folders of Parquet, and .txt (one topic per "
+    "line)"
 )
 
 _Row = tuple[str | None, str | None]
@@ -40,9 +41,7 @@ def resource_list(path: str) -> str:
     if not path or _extension(path) not in (*_READERS, "parquet"):
         raise PipelineError(f"`{path}`: unknown format of a resource list; {_KNOWN}")
     if _last(path).startswith(("_", ".")) and _extension(path) != "parquet":
-        raise PipelineError(
-            f"`{path}`: Spark passes over files whose names begin with `_` or `.`; give it another name"
-        )
+        raise PipelineError(f"`{path}`: Spark ignores files whose names begin with `_` or `.`; give it another name")
     return path
 
 
@@ -138,11 +137,11 @@ def _csv(content: bytes) -> Iterator[_Row]:
         at_kind, at_name = map(header.index, _NAMES)
         for row in filter(None, reader):
             if len(row) != len(header):
-                raise _WrongRowError(f"not a row of its columns: `{','.join(row)[:_MAX_SHOWN]}`")
+                raise _WrongRowError(f"the row does not match the columns: `{','.join(row)[:_MAX_SHOWN]}`")
             yield row[at_kind], row[at_name]
     except csv.Error:
         raise _WrongRowError(
-            f"line {reader.line_num}: a quote is never closed; close it, and write one within a name as two, in quotes"
+            f"line {reader.line_num}: unclosed quote; close it, and double a quote inside a quoted name"
         ) from None
 
 
@@ -155,7 +154,7 @@ def _json(content: bytes) -> Iterator[_Row]:
                 "".join(each for each in (kind, name) if each is not None).encode()
             except (AttributeError, RecursionError, TypeError, ValueError):
                 shown = raw.decode(errors="replace")[:_MAX_SHOWN]
-                raise _WrongRowError(f"not a row of its columns: `{shown}`") from None
+                raise _WrongRowError(f"the row does not match the columns: `{shown}`") from None
             yield kind, name
 
 

@@ -83,7 +83,7 @@ def _decision(fields: Mapping[str, object], latest: datetime | None) -> Decision
         try:
             values[column] = check(fields.get(column))
         except (ValueError, InvalidRequestException) as wrong:
-            of_what = " without halves of surrogate pairs" if isinstance(wrong, UnicodeEncodeError) else ""
+            of_what = " without unpaired surrogates" if isinstance(wrong, UnicodeEncodeError) else ""
             shown = json.dumps(fields[column])
             shown = shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}..."
             raise _WrongLineError(column, f"`{column}` must be {what}{of_what}, not {shown}") from None
@@ -91,7 +91,7 @@ def _decision(fields: Mapping[str, object], latest: datetime | None) -> Decision
     if (result, rule) not in _RESULT_OF_RULE:
         raise _WrongLineError("rule", f"`rule` {rule} never leads to `result` {result}")
     if (fields["acl_id"] is not None) != (rule == Rule.MATCHING_ACL.value):
-        reason = f"`acl_id` must be there if `rule` is {Rule.MATCHING_ACL.value}, and only then"
+        reason = f"`acl_id` must be set if `rule` is {Rule.MATCHING_ACL.value}, and only then"
         raise _WrongLineError("acl_id", reason)
     if latest is not None and isinstance(time, datetime) and time > latest:
         reason = f"`time` is in the future ({time:%Y-%m-%d %H:%M}); set the clock of that service"
@@ -108,7 +108,7 @@ def unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _no_number(word: str) -> object:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _time(value: object) -> datetime:
@@ -176,11 +176,11 @@ def _or(nothing: Value, check: Callable[[object], Value]) -> Callable[[object], 
 _CHECKS: dict[str, tuple[str, Callable[[object], Value]]] = {
     "time": ("a UTC time such as 2026-11-22T00:14:03.123456Z", _time),
     "epoch": ("a UUID", _or("", _uuid)),
-    "offset": ("a whole number from -1 on", _whole(-1, _LONG_MAX)),
+    "offset": ("a whole number of at least -1", _whole(-1, _LONG_MAX)),
     "principal": ("a text", _text),
     "host": ("an IP address", _host),
     "listener_name": ("a text", _or(None, _text)),
-    "request_type": ("a whole number of 32 bits or null", _or(None, _whole(-_INT_MAX, _INT_MAX))),
+    "request_type": ("a 32-bit whole number or null", _or(None, _whole(-_INT_MAX, _INT_MAX))),
     "client_id": ("a text", _or(None, _text)),
     "caller": ("a text", _or(None, _text)),
     "operation": _word_of(AclOperation.__members__),

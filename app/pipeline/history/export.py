@@ -105,20 +105,20 @@ def refuse_other_history(exported: Exported, head: Head) -> None:
     at, advice = exported.last_offset, ""
     there = head.hash if head.last_offset == at else head.hash_at
     if head.cluster_id != exported.cluster_id:
-        why = f"the export is of cluster `{exported.cluster_id}` and the store of `{head.cluster_id}`"
+        why = f"the export is of cluster `{exported.cluster_id}`, but the store is of `{head.cluster_id}`"
     elif head.epoch != exported.epoch:
         why = (
             f"the store has begun a new epoch, {head.epoch}, after {exported.epoch}: it was failed over or restored "
             f"from a backup, and offsets up to {at} may mean other records now"
         )
     elif head.last_offset < at:
-        why = f"the store ends at offset {head.last_offset}, but {at} was exported: it was set back"
+        why = f"the store ends at offset {head.last_offset}, but {at} was exported: the store was rolled back"
     elif at > 0 and there is not None and there != exported.hash:
         why = f"the store has another record at offset {at} than the one exported"
     elif head.log_start_offset > at + 1:
         why = (
-            f"the store has trimmed records {at + 1} to {head.log_start_offset - 1}, which were not exported: the "
-            "history between is lost"
+            f"the store has trimmed records {at + 1} to {head.log_start_offset - 1}, which were not exported: that "
+            "part of the history is lost"
         )
         advice = ", and export more often than the store trims"
     else:
@@ -232,8 +232,8 @@ def _check_dense(copying: Copying, facts: BatchFacts | None) -> None:
     if there != (wanted, wanted, copying.first, copying.through):
         found = "none" if facts is None else f"{facts.offsets} of them in {facts.rows} rows"
         raise PipelineError(
-            f"there must be {wanted} records from offset {copying.first} to {copying.through}, but the store gave "
-            f"{found}: it was trimmed meanwhile, or is damaged; nothing was added to the export, run it again"
+            f"expected {wanted} records from offset {copying.first} to {copying.through}, but the store returned "
+            f"{found}: it was trimmed in the meantime, or is damaged; nothing was added to the export, run it again"
         )
 
 
@@ -249,7 +249,7 @@ def _check_chain(copying: Copying, edges: dict[int, Row]) -> None:
     if chained != bytes(first["hash"]):
         raise PipelineError(
             f"the record at offset {copying.first} does not follow the record {copying.after} that was exported "
-            "before: the store is another one, or damaged; nothing was added to the export. Compare them with "
+            "before: this is another store, or a damaged one; nothing was added to the export. Compare them with "
             "`klamm pipeline reconcile`, or export into a new --home"
         )
     if copying.through == copying.head.last_offset and bytes(last["hash"]) != copying.head.hash:

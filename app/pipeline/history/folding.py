@@ -108,7 +108,7 @@ def _unfit(
 ) -> str | None:
     # INVARIANT: a fault in one snapshot must not live on in all later ones.
     if document["hash"] != _hash_at(spark, home, exported, document["offset"]):
-        return "is of another history than the export"
+        return "does not belong to the history of the export"
     if acls is None or any(document[name] != number for name, number in contents_of(acls).items()):
         return "is damaged, its ACLs are not those of its manifest"
     return None
@@ -132,7 +132,7 @@ def _refuse_outside(exported: Exported, offset: int | None, time: datetime | Non
     base = exported.base
     if time is not None and base is not None and time < datetime.fromisoformat(base.taken_at):
         raise PipelineError(
-            f"the export begins with offset {base.offset} as of {base.taken_at}; of earlier times it knows nothing"
+            f"the export begins at offset {base.offset} as of {base.taken_at}, and holds nothing earlier"
         )
 
 
@@ -174,7 +174,7 @@ def _at(records: DataFrame, offset: int) -> Row:
         first = records.where(sf.col("tx_last") == row["tx_last"]).agg(sf.min("offset")).first()
         before = first[0] - 1 if first is not None else offset - 1
         raise PipelineError(
-            f"offset {offset} is inside a transaction, which nobody has ever seen half of; "
-            f"take {before} (before it) or {row['tx_last']} (after it)"
+            f"offset {offset} is inside a transaction, where no state was ever visible; take {before} (before it) or "
+            f"{row['tx_last']} (after it)"
         )
     return row

@@ -88,14 +88,14 @@ def explained(spark: SparkSession, folders: Sequence[str], fault: PySparkExcepti
     text = unquote(f"{fault}\n{getattr(fault, '_stackTrace', '') or ''}")
     if isinstance(fault, AnalysisException) and fault.getCondition() == "PATH_NOT_FOUND":
         missing = (fault.getMessageParameters() or {}).get("path", folders[0])
-        return PipelineError(f"there is no folder `{missing}`; --decisions names the log's")
+        return PipelineError(f"there is no folder `{missing}`; name the decision log's folder with --decisions")
     if not any(each in text for each in _UNREADABLE):
         return fault
     is_gone, is_closed = (any(each in text for each in signs) for signs in (_GONE, _CLOSED_TO_US))
     path = next((unquote(each) for each in _listed(spark, folders) if unquote(each) in text), None)
     if path is not None and (is_gone or is_closed):
         # Java can't tell a missing file from one in a folder that it may not open.
-        gone = "where they run there is no such file, or their user may not open its folder"
+        gone = "the file does not exist on their machine, or their user may not open its folder"
         why = "their user has no permission to" if is_closed else gone
         return PipelineError(
             f"the driver finds `{path}`, but Spark's executors can't read it: {why}. Give them the folder at the "
@@ -103,8 +103,8 @@ def explained(spark: SparkSession, folders: Sequence[str], fault: PySparkExcepti
         )
     named = path or (match[0] if (match := _FILE.search(text)) else "a file of the decision log")
     return PipelineError(
-        f"`{named}` can't be read ({'it has disappeared' if is_gone else 'it is torn'}); put a whole one in its place "
-        "and run again, or with --skip-unreadable-files. What was ingested before is kept"
+        f"`{named}` can't be read ({'it has disappeared' if is_gone else 'it is torn'}); replace it with an intact "
+        "copy and run this again, or skip it with --skip-unreadable-files. What was ingested before is kept"
     )
 
 
@@ -128,8 +128,8 @@ def known_files(spark: SparkSession, home: Home, batches: Mapping[int, Mapping[s
     rows = None if rows is None else checkpointed(rows)
     if rows is None or rows.count() != wanted:
         raise PipelineError(
-            f"`{path}` is not whole, so nobody knows which files of the decision log were read: restore it, or move "
-            f"`{home.room('decisions')}` away to ingest all files anew"
+            f"`{path}` is incomplete, so it is unknown which files of the decision log were read: restore it, or "
+            f"move `{home.room('decisions')}` away to ingest all files again"
         )
     return rows
 

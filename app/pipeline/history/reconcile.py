@@ -77,7 +77,7 @@ def _fault(row: Mapping[str, Any], offset: int, chained: bytes) -> str | None:
         record = record_of(row)
         expected = record_hash(chained, record)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as fault:
-        return f"no record that this version can read ({fault})"
+        return f"not a record that this version can read ({fault})"
     return None if expected == record.hash else "its hash does not cover this record and the one before it"
 
 
@@ -103,16 +103,16 @@ def check_batches(exported: Exported, measured: dict[int, BatchFacts]) -> Check:
         wanted = batch.last_offset - batch.first_offset + 1
         facts = measured.get(batch.first_offset)
         if facts is None:
-            faults.append(f"{name} has no records; there must be {wanted}")
+            faults.append(f"{name} has no records; expected {wanted}")
             continue
         if facts.offsets != wanted:
-            faults.append(f"{name} has {facts.offsets} offsets; there must be {wanted}")
+            faults.append(f"{name} has {facts.offsets} offsets; expected {wanted}")
         if facts.rows != facts.offsets:
             faults.append(f"{name} has {facts.rows - facts.offsets} records twice")
         if (facts.first_offset, facts.last_offset) != (batch.first_offset, batch.last_offset):
             faults.append(
-                f"{name} has offsets {facts.first_offset} to {facts.last_offset}; "
-                f"there must be {batch.first_offset} to {batch.last_offset}"
+                f"{name} has offsets {facts.first_offset} to {facts.last_offset}; expected {batch.first_offset} to "
+                f"{batch.last_offset}"
             )
         if facts.counts != batch.counts:
             faults.append(f"{name} has {facts.counts}; its manifest says {dict(batch.counts)}")
@@ -136,7 +136,7 @@ def check_acls(folded: DataFrame, stored: DataFrame, offset: int) -> Check:
     folded_count, stored_count, differences = (0, 0, 0) if counts is None else counts
     shown = rows.where(differ).orderBy("id").limit(SHOWN).collect() if differences else []
     examples = [_difference(row) for row in shown]
-    summary = f"{folded_count} ACLs of the records, {stored_count} of the table, at offset {offset}"
+    summary = f"{folded_count} ACLs by the records, {stored_count} in the table, at offset {offset}"
     return Check("ACLs", summary, differences, examples)
 
 
@@ -146,7 +146,7 @@ def check_configs(folded: dict[str, str], stored: dict[str, str], offset: int) -
         for name in sorted({*folded, *stored})
         if folded.get(name) != stored.get(name)
     ]
-    summary = f"{len(folded)} properties of the records, {len(stored)} of the table, at offset {offset}"
+    summary = f"{len(folded)} properties by the records, {len(stored)} in the table, at offset {offset}"
     return Check("configs", summary, len(faults), faults[:SHOWN])
 
 
@@ -154,7 +154,7 @@ def _difference(row: Row) -> str:
     if row["stored"] is None:
         return f"ACL {row['id']} is not in the table; by the records it is {_binding(row['folded'])}"
     if row["folded"] is None:
-        return f"ACL {row['id']} of the table, {_binding(row['stored'])}, is not what the records add up to"
+        return f"ACL {row['id']} of the table, {_binding(row['stored'])}, does not exist by the records"
     return f"ACL {row['id']} is {_binding(row['folded'])} by the records and {_binding(row['stored'])} in the table"
 
 

@@ -49,7 +49,7 @@ def record_of(row: Mapping[str, Any]) -> Record:
         return AccessControlEntryRecord(offset, tx_last, acl, *said)
     if row["kind"] == REMOVED:
         return RemoveAccessControlEntryRecord(offset, tx_last, acl, *said)
-    raise ValueError(f"`{row['kind']}` is no kind of record that this version knows")
+    raise ValueError(f"`{row['kind']}` is not a kind of record that this version knows")
 
 
 def binding_of(row: Mapping[str, Any]) -> AclBinding:

@@ -141,7 +141,7 @@ def _read_at_once(spark: SparkSession, source: JdbcSource) -> DataFrame:
         read = rows.agg(sf.count("*"), sf.max("rows"), sf.count_distinct("read_at")).first()
         if read is None or read[1] is None or (read[0] == read[1] and read[2] == 1):
             return rows
-    raise PipelineError("executors were lost whenever the tables were read; run this again when the cluster is well")
+    raise PipelineError("executors were lost each time the tables were read; run this again when the cluster is stable")
 
 
 def tell_exported(spark: SparkSession, source: JdbcSource, exporter: str, epoch: str, through: int) -> None:

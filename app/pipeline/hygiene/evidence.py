@@ -117,7 +117,7 @@ def log_of(context: JobContext, arguments: argparse.Namespace, snapshot: Snapsho
     try:
         whole = open_log(context.spark, context.home)
     except NoDecisionsError as fault:
-        context.console.note(f"without a log there is no UNUSED and no OVER_BROAD: {fault}")
+        context.console.note(f"UNUSED and OVER_BROAD are left out, as they need a decision log: {fault}")
         return None
     coverage = Coverage(whole.hours()).last_days(arguments.days)
     decisions = whole.uses(coverage.hours[0].began if coverage.hours else None).persist()
@@ -134,9 +134,9 @@ def _judged(context: JobContext, days: int, snapshot: Snapshot, coverage: Covera
         return None, f"{need}; hours without a logged decision don't count"
     there = _there_at(context, snapshot, since)
     if there is None:
-        why = f"{_LEFT_OUT}: only an export up to this offset tells which ACLs were there for {days} days of the log"
+        why = f"{_LEFT_OUT}: only an export up to this offset shows which ACLs existed for {days} days of the log"
         return None, f"{why}; run `klamm pipeline export`"
-    return there, f"{covered}; by it only ACLs are judged that were there for {days} days of that (--min-days)"
+    return there, f"{covered}; only ACLs that existed for {days} days of that are judged by it (--min-days)"
 
 
 def left_out(log: Log | None) -> str | None:
@@ -149,7 +149,7 @@ def names_of(context: JobContext, arguments: argparse.Namespace, log: Log | None
     listed = None if arguments.resources is None else read_resources(context.spark, arguments.resources)
     if log is None:
         if listed is None:
-            context.console.note("without a log or --resources there is no DETACHED")
+            context.console.note("DETACHED is left out, as it needs a decision log or --resources")
         return Names(listed, None)
     # The whole log has to be read to know them.
     return Names(listed, seen_resources(log.decisions).persist())

@@ -48,7 +48,7 @@ class Removal:
 
     def __post_init__(self) -> None:
         if not may_propose(self.kind, self.acl.permission_type):
-            raise ValueError(f"{self.kind} is no reason to remove a {self.acl.permission_type.name}")
+            raise ValueError(f"{self.kind} is not a reason to remove a {self.acl.permission_type.name}")
 
 
 def may_propose(kind: str, permission_type: AclPermissionType) -> bool:
@@ -72,7 +72,7 @@ def mend_of(kind: str, acl: AclBinding, narrower: list[list[str]] | None, tool: 
     added = [add_command(AclBinding.from_words(each), tool) for each in narrower]
     is_by_hand = any(command.startswith("#") for command in added)
     # INVARIANT: no command removes a broad ACL while any of the narrow ones is still to be made by hand.
-    return [*added, f"# once those above are there: {removal}" if is_by_hand else removal]
+    return [*added, f"# once the ACLs above exist: {removal}" if is_by_hand else removal]
 
 
 def _command(acl: AclBinding, tool: str, action: str, otherwise: str) -> str:
@@ -86,15 +86,15 @@ def _command(acl: AclBinding, tool: str, action: str, otherwise: str) -> str:
 
 _HEAD = """\
 #!/usr/bin/env bash
-# Mends what `klamm pipeline hygiene` found in cluster {cluster} at offset {offset}.
-# READ IT FIRST, and delete what shall stay. {variables}
+# Fixes what `klamm pipeline hygiene` found in cluster {cluster} at offset {offset}.
+# READ IT FIRST, and delete the commands that you do not want. {variables}
 set -euo pipefail
 """
 _ABOUT_THE_TOOL: Final = {
     KLAMM: (
         """\
-KLAMM is the URL of a Klamm; AS, if set, the principal that
-# asks, and COMMAND_CONFIG a file of properties (klamm acls --help).""",
+KLAMM is the URL of a Klamm; AS, if set, the principal
+# for --as, and COMMAND_CONFIG a properties file (klamm acls --help).""",
         """\
 : "${KLAMM:?set it to the URL of a Klamm, such as http://127.0.0.1:8080}"
 klamm() { command klamm "$@" ${AS:+--as "$AS"} ${COMMAND_CONFIG:+--command-config "$COMMAND_CONFIG"}; }""",

@@ -122,8 +122,8 @@ class Search:
         if not closed_without_acl(*self._known_states(decisions)).isEmpty():
             return False
         self.context.console.note(
-            "the log does not tell whether resources without ACLs are open, so ACLs that keep one closed are kept; "
-            "say --allow-everyone-if-no-acl-found false if they are not"
+            "the log does not show whether resources without ACLs are open, so ACLs that keep one closed are kept; "
+            "add --allow-everyone-if-no-acl-found false if they are not open"
         )
         return True
 
@@ -151,7 +151,7 @@ def _kept(kept: DataFrame, others: DataFrame, saved: Callable[[], DataFrame]) ->
     # A later finding about an ACL has the wider one that stays, so the ACL is REDUNDANT twice here.
     found = saved().where(sf.col("kind") == REDUNDANT).join(kept.select(sf.col("id").alias("acl_id")), "acl_id")
     once = found.groupBy("acl_id").agg(sf.count(sf.lit(1)).alias("times")).where(sf.col("times") == 1).drop("times")
-    why = sf.concat("why", sf.lit("; but that one is to go or to be narrowed, and then this one is needed"))
+    why = sf.concat("why", sf.lit("; but if that one is removed or narrowed, this one is needed"))
     null = sf.lit(None).cast(FOUND["narrower"].dataType)
     yield found.join(once, "acl_id").withColumns({"why": why, "narrower": null}).select(FOUND.fieldNames())
 

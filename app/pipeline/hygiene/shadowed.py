@@ -131,8 +131,8 @@ def _why() -> Column:
     until = sf.when(sf.col("by.ends_s") == _NEVER, "").otherwise(sf.concat(sf.lit(" until "), rfc3339("by.ends_s")))
     by = sf.concat(by, until)
     implied = (sf.col("by.operation") != sf.col("operation")) & (sf.col("by.operation") != AclOperation.ALL.name)
-    unseen = sf.when(implied, sf.lit("; authorizeByResourceType knows no implied operations")).otherwise("")
+    unseen = sf.when(implied, sf.lit("; authorizeByResourceType ignores implied operations")).otherwise("")
     redundant = sf.concat(sf.lit("adds nothing to "), by, unseen)
-    return sf.when(sf.col("kind") == VOID, sf.concat(sf.lit("all that it allows is forbidden by "), by)).otherwise(
+    return sf.when(sf.col("kind") == VOID, sf.concat(sf.lit("everything that it allows is denied by "), by)).otherwise(
         redundant
     )

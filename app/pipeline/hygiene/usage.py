@@ -187,9 +187,9 @@ def _finding(row: Mapping[str, Any]) -> tuple[Any, ...]:
     narrower = None if uses and row["listed"] is None else _narrower_acls(acl, row["listed"] or ())
     number = uses if narrower is None else len(narrower)
     if number > _MAX_NARROWER or narrower is None:
-        why, narrower = f"{why}; it takes the place of {number} narrower ACLs, too many to write down", None
+        why, narrower = f"{why}; it would take {number} narrower ACLs to replace it, too many to list", None
     elif not all(map(_is_narrow, narrower)):
-        why, narrower = f"{why}; something was asked that no narrower ACL can allow", None
+        why, narrower = f"{why}; some of that use can't be allowed by a narrower ACL", None
     fields = None if narrower is None else [[each[name] for name in BINDING_FIELDS] for each in narrower]
     return (OVER_BROAD, row["id"], *acl.values(), why, None, row["covered"], row["used"], fields)
 

@@ -24,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole_number(1, INT_MAX),
         default=8,
         metavar="N",
-        help=f"ranges of about {ROWS_PER_RANGE:,} records that are read for one batch at most, each over a connection "
-        "of its own (default: 8); more new records than that become several batches",
+        help=f"at most this many ranges of about {ROWS_PER_RANGE:,} records per batch, each read over its own "
+        "connection (default: 8); more new records than that become several batches",
     )
 
 
@@ -80,8 +80,8 @@ def _tell(context: JobContext, source: JdbcSource, epoch: str, through: int) -> 
     except (PySparkException, Py4JError) as fault:
         why, _ = explain(fault, os.environ)
         context.console.warn(
-            f"the store was not told that offsets up to {through} are exported, so it may trim what comes next before "
-            f"the next export: {why}"
+            f"could not tell the store that offsets up to {through} are exported, so it may trim later records "
+            f"before the next export: {why}"
         )
 
 

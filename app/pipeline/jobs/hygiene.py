@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resources",
         metavar="FILE",
         type=resource_list,
-        help="resources that exist; else those that the log names",
+        help="resources that exist (default: those that the log names)",
     )
     parser.add_argument("--days", type=DAYS, default=_DAYS, metavar="N", help=f"look at N days of the log ({_DAYS})")
     parser.add_argument(
@@ -39,15 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=MIN_DAYS,
         default=_MIN_DAYS,
         metavar="N",
-        help="judge by the log only ACLs that were there for N days that it covers, counted by hours with a decision "
-        f"({_MIN_DAYS}; 0 takes a log of any length)",
+        help="judge by the log only ACLs that existed for N days that it covers, counted in hours with a decision "
+        f"({_MIN_DAYS}; 0 accepts a log of any length)",
     )
     add_replay_arguments(parser)
     add_keep(parser)
     add_top(parser, "findings")
-    parser.add_argument("--csv", metavar="FILE", type=Path, help="write all findings here as well")
+    parser.add_argument("--csv", metavar="FILE", type=Path, help="also write all findings to this file")
     parser.add_argument(
-        "--script", metavar="FILE", type=Path, help="write the commands that mend them as a shell script"
+        "--script", metavar="FILE", type=Path, help="write the commands that fix them to this file, as a shell script"
     )
     add_tool(parser, KLAMM)
     parser.add_argument("--fail-on-findings", action="store_true", help="exit with 1 if anything was found")
@@ -59,7 +59,8 @@ def add_tool(parser: argparse.ArgumentParser, default: str) -> None:
         "--tool",
         choices=TOOLS,
         default=default,
-        help=f"whose commands mend: `klamm acls`, or kafka-acls where a broker keeps ACLs itself ({KLAMM})",
+        help="tool whose commands fix findings: `klamm acls`, or kafka-acls where a broker keeps ACLs itself "
+        f"({KLAMM})",
     )
 
 
@@ -67,7 +68,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.days < arguments.min_days:
         raise PipelineError(
             f"--days {arguments.days} is less than --min-days {arguments.min_days}, so no log would be long enough; "
-            f"look at more days, or say --min-days {arguments.days} as well"
+            f"look at more days, or add --min-days {arguments.days}"
         )
 
 

@@ -24,7 +24,7 @@ _GLOB = re.compile(r"[*?\[\]{}\\]")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_decisions(
         parser,
-        "the folders that the services' decision.log.path names, with the folders in them; closed files "
+        "the folders that the services' decision.log.path names, including subfolders; closed files "
         "(decisions-*.jsonl, .jsonl.gz) are read",
         required=True,
     )
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=whole_number(1, INT_MAX),
         default=_FILES_AT_ONCE,
-        help=f"at most so many files in one batch, which is held on disk for a while ({_FILES_AT_ONCE})",
+        help=f"at most this many files per batch, which is kept on disk for a while ({_FILES_AT_ONCE})",
     )
     parser.add_argument(
         "--fail-on-quarantine", action="store_true", help="exit code 1 if any line was put aside in this run"

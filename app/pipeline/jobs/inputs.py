@@ -66,19 +66,22 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
         "--resources",
         metavar="FILE",
         type=resource_list,
-        help="their list: .csv, .jsonl, .ndjson or .parquet with resource_type and resource_name, or .txt with a topic "
-        "a line; .gz too",
+        help="list of resources: .csv, .jsonl, .ndjson or .parquet with resource_type and resource_name, or .txt with "
+        "one topic per line; may be .gz",
     )
     parser.add_argument("--seen", action="store_true", help="resources that the decision log names; the default")
     parser.add_argument(
-        "--since", metavar="TIME", type=parse_time, help="of the log, from this time on: 2026-11-22T12:00:00Z"
+        "--since",
+        metavar="TIME",
+        type=parse_time,
+        help="only decisions of the log from this time on: 2026-11-22T12:00:00Z",
     )
 
 
 def check_resources(arguments: argparse.Namespace) -> None:
     if arguments.since is not None and arguments.resources is not None and not arguments.seen:
         raise PipelineError(
-            "--since is about the decision log, and only the list is read; say --seen as well, or leave --since out"
+            "--since applies to the decision log, but only the list is read; add --seen, or leave out --since"
         )
 
 
@@ -110,7 +113,7 @@ def resources_of(context: JobContext, arguments: argparse.Namespace) -> DataFram
 
 
 def _or_list(fault: NoDecisionsError) -> NoDecisionsError:
-    return NoDecisionsError(f"{fault}; or name the resources by --resources FILE")
+    return NoDecisionsError(f"{fault}; or list the resources with --resources FILE")
 
 
 def add_allow_everyone(parser: argparse.ArgumentParser, note: str, default: str | None = None) -> None:
@@ -118,7 +121,7 @@ def add_allow_everyone(parser: argparse.ArgumentParser, note: str, default: str 
         "--allow-everyone-if-no-acl-found",
         choices=("true", "false"),
         default=default,
-        help=f"what the service is started with{note}",
+        help=f"the value that the service is started with{note}",
     )
 
 
@@ -135,7 +138,7 @@ def add_period(parser: argparse.ArgumentParser) -> None:
 
 def check_period(arguments: argparse.Namespace) -> None:
     if None not in (arguments.since, arguments.until) and arguments.since >= arguments.until:
-        raise PipelineError("--since is not before --until, so there is nothing between them; change one of them")
+        raise PipelineError("--since must be before --until; change one of them")
 
 
 def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
@@ -161,7 +164,7 @@ def _address(text: str) -> ClientAddress:
     try:
         return parse_address(text)
     except InvalidRequestException:
-        raise PipelineError(f"`{text}` is no address; write one such as 10.1.2.3 or 2001:db8::1") from None
+        raise PipelineError(f"`{text}` is not an address; use one such as 10.1.2.3 or 2001:db8::1") from None
 
 
 def few(acls: DataFrame) -> list[dict[str, str]]:
@@ -188,21 +191,24 @@ def add_super_users(parser: argparse.ArgumentParser) -> None:
         "--super-users",
         metavar="PRINCIPALS",
         type=_super_users,
-        help="super.users that the service is started with, such as User:alice;User:bob: they are in no store, and "
-        "count unless others are stored",
+        help="super.users that the service is started with, such as User:alice;User:bob; used unless the store has "
+        "super.users",
     )
 
 
 def super_users_of(configs: Mapping[str, str], given: frozenset[str] | None) -> SuperUsers:
     stored = configs.get(SUPER_USERS)
     if stored is not None:
-        ignored = "super.users is stored, which overrides what the service is started with: --super-users is not used"
+        ignored = (
+            "--super-users is not used: the store has super.users, which override those that the service is started "
+            "with"
+        )
         return SuperUsers(_super_users(stored), SUPER_USERS, ignored if given is not None else "")
     if given is not None:
         return SuperUsers(given, "--super-users", "")
     missing = (
-        "no super users are stored; those that the service is started with are in no store and are not shown: name "
-        "them by --super-users"
+        "no super users are shown: the store has none, and does not know those that the service is started with; "
+        "give them with --super-users"
     )
     return SuperUsers(frozenset(), SUPER_USERS, missing)
 

@@ -36,18 +36,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resources",
         metavar="FILE",
         type=resource_list,
-        help="the resources that exist, a list as `effective` takes it; without it those that the decision log names",
+        help="list of the resources that exist, as for `effective` (default: those that the decision log names)",
     )
     # Without the option its attribute is missing, so that the job's own default holds.
     for flag, kind, what in (
-        ("--min-days", hygiene.MIN_DAYS, "of an ACL's life the log must cover to judge it, as `hygiene` has it (30)"),
+        ("--min-days", hygiene.MIN_DAYS, "of an ACL's life the log must cover to judge it, as for `hygiene` (30)"),
         ("--days", hygiene.DAYS, "of the log `hygiene` looks at (90)"),
     ):
         parser.add_argument(flag, metavar="N", type=kind, default=argparse.SUPPRESS, help=f"how many days {what}")
     hygiene.add_tool(parser, argparse.SUPPRESS)
-    add_allow_everyone(parser, ", as `hygiene` and `report` have it", argparse.SUPPRESS)
+    add_allow_everyone(parser, ", as for `hygiene` and `report`", argparse.SUPPRESS)
     add_keep(parser)
-    parser.add_argument("--teams", metavar="FILE", help="whose principals are whose in the report, as `report` has it")
+    parser.add_argument("--teams", metavar="FILE", help="CSV file of principals and teams, as for `report`")
     parser.add_argument(
         "--output", metavar="FILE", type=Path, help="the report to write (report.html in a local --home)"
     )

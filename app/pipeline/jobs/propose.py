@@ -28,14 +28,14 @@ from app.pipeline.spark.row_output import write_whole
 _MOST_HOSTS = 1_000
 _EXAMPLES = 5
 _HEADS = ("PRINCIPAL", "ACLS", "TODAY", "KEPT", "NEW", "DROPPED", "LEFT OUT")
-_FORBIDDEN = "a DENY that stands forbids it now"
+_FORBIDDEN = "an existing DENY forbids it now"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     whose = parser.add_mutually_exclusive_group(required=True)
     whose.add_argument("--principal", metavar="PRINCIPAL", type=_principal, help="such as User:orders-api")
     whose.add_argument(
-        "--team", metavar="PREFIX", type=_team, help="all principals that begin so, such as User:orders-"
+        "--team", metavar="PREFIX", type=_team, help="all principals with this prefix, such as User:orders-"
     )
     add_offset(parser)
     add_period(parser)
@@ -43,14 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resources",
         metavar="FILE",
         type=resource_list,
-        help="resources that exist beside those of the log and of literal ACLs: no prefix catches them",
+        help="resources that exist besides those of the log and of literal ACLs; no proposed prefix covers them",
     )
     parser.add_argument(
         "--hosts",
         metavar="N",
         type=whole_number(1, _MOST_HOSTS),
         default=0,
-        help="name the hosts of principals that come from at most N, instead of *",
+        help="list the hosts of principals that use at most N, instead of *",
     )
     parser.add_argument("--output", metavar="FILE", type=Path, help="file for `klamm plan` to write (format klamm)")
     add_buckets(parser)
@@ -59,15 +59,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _principal(text: str) -> str:
     if ":" not in text:
-        raise PipelineError(f"`{text}` is no principal; write it with its type, such as `User:{text or 'alice'}`")
+        raise PipelineError(f"`{text}` is not a principal; write it with its type, such as `User:{text or 'alice'}`")
     if text == WILDCARD_PRINCIPAL:
-        raise PipelineError(f"`{text}` stands for every principal, and nobody asks as it; name one, or a --team")
+        raise PipelineError(f"`{text}` stands for every principal; name one principal, or a --team")
     return text
 
 
 def _team(text: str) -> str:
     if ":" not in text:
-        raise PipelineError(f"`{text}` begins no principal; write it with the type, such as `User:{text}`")
+        raise PipelineError(
+            f"`{text}` is not the beginning of a principal; write it with the type, such as `User:{text}`"
+        )
     return text
 
 
@@ -81,7 +83,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     spark, home = context.spark, context.home
     snapshot = load_snapshot(spark, home, arguments.offset)
     decisions = read_decisions(spark, home, arguments.since, arguments.until)
-    with context.console.step(f"gathering what {whose} asked"):
+    with context.console.step(f"gathering the requests of {whose}"):
         sides = sides_of(decisions.where(whose.of("principal")), snapshot.acls)
         asked = asked_of(sides.own).persist()
         covered = coverage_of(decisions)
@@ -93,7 +95,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     evidence = Evidence(whose, asked, snapshot.in_effect, existing, arguments.buckets)
     with context.console.step("looking for the fewest ACLs"):
         found = proposals_of(evidence, arguments.hosts)
-    with context.console.step("asking core again, by the proposal"):
+    with context.console.step("checking the proposal against the log"):
         prove(evidence, found)
     if arguments.output is not None:
         with context.console.step(f"writing {arguments.output}"):
@@ -132,8 +134,8 @@ def _say_what_was_asked(context: JobContext, asked: DataFrame, whose: Whose, win
     questions, principals, number, allowed, supers, defaults, changed = (each or 0 for each in row)
     if not allowed:
         raise PipelineError(
-            f"{whose} was allowed nothing of its own in {window}, so there is nothing to propose; look at another time "
-            "(--since), or at the spelling of the name"
+            f"{whose} has no allowed requests of its own in {window}, so there is nothing to propose; try another "
+            "period (--since), or check the spelling of the name"
         )
     say = context.console.say
     for name, value in {"principals": principals, "decisions": number, "questions": questions}.items():
@@ -154,7 +156,7 @@ def _write(path: Path, acls: Sequence[AclBinding]) -> None:
     try:
         from app.formats.acl_json import write_create_acls_body  # noqa: PLC0415 - its packages may be missing
     except ModuleNotFoundError as missing:
-        raise PipelineError(f"files of ACLs are written by the package {missing.name}; install it here") from None
+        raise PipelineError(f"writing files of ACLs needs the package {missing.name}; install it here") from None
     text = io.StringIO()
     write_create_acls_body(list(map(NewAcl, acls)), text)
     write_whole(path, text.getvalue())
@@ -166,8 +168,8 @@ def _show(context: JobContext, found: Proposals, snapshot: Snapshot, arguments: 
     for name, value in {"acls_proposed": len(found.acls), "acls_new": len(new), "acls_dropped": len(dropped)}.items():
         context.metrics.count(name, value)
     say(
-        f"{len(found.acls):,} ACLs allow all that was used and nothing that was denied; core, asked again, agrees "
-        f"({len(new):,} are new, {len(dropped):,} of today's {sum(map(len, found.today.values())):,} would go)"
+        f"{len(found.acls):,} ACLs allow all that was used and nothing that was denied; a replay of the log confirms "
+        f"it ({len(new):,} are new, {len(dropped):,} of today's {sum(map(len, found.today.values())):,} would go)"
     )
     rows = [
         _row(name, found) for name in sorted({*found.proposals, *found.today}, key=lambda each: -_weight(each, found))
@@ -177,15 +179,17 @@ def _show(context: JobContext, found: Proposals, snapshot: Snapshot, arguments: 
         say(f"... and {len(rows) - arguments.top:,} more principals")
     _show_left_out(context, found)
     if dropped:
-        say("of today's ACLs these would go:")
+        say("of today's ACLs, these would be removed:")
         context.console.rows([name.upper() for name in BINDING_FIELDS], [acl.words for acl in dropped[: arguments.top]])
         if len(dropped) > arguments.top:
             say(f"... and {len(dropped) - arguments.top:,} more")
     if found.denies:
-        say(f"{len(found.denies):,} DENY ACLs stand and stay; the file has them as well")
+        say(f"{len(found.denies):,} DENY ACLs exist and stay; the file has them as well")
     supers = sorted(snapshot.config.super_users & found.proposals.keys())
     if supers:
-        context.console.note(f"{', '.join(supers[:_EXAMPLES])}: super users need no ACL as long as they are ones")
+        context.console.note(
+            f"{', '.join(supers[:_EXAMPLES])}: these are super users, and need no ACLs as long as they are"
+        )
     _show_next(context, found, arguments.output)
 
 

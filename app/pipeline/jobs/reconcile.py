@@ -82,7 +82,7 @@ def _tail(context: JobContext, source: JdbcSource, exported: Exported, table: Ta
 
 def _check_end(exported: Exported, table: TableReading, tail: DataFrame, checked: int) -> Check:
     through = table.head.last_offset
-    summary = f"offset {through}, of it {through - exported.last_offset} records not exported yet"
+    summary = f"offset {through}, {through - exported.last_offset} records not exported yet"
     last = exported.hash
     if through > exported.last_offset:
         row = tail.where(f"offset = {through}").select("hash").first()
@@ -90,13 +90,13 @@ def _check_end(exported: Exported, table: TableReading, tail: DataFrame, checked
     faults = [] if last == table.head.hash else ["the last record is not the one that the store's head names"]
     wanted = through - exported.start_offset
     if checked != wanted:
-        faults.append(f"{checked} records lead to it; there must be {wanted}")
+        faults.append(f"{checked} records lead to it; expected {wanted}")
     return Check("head", summary, len(faults), faults)
 
 
 JOB = Job(
     "reconcile",
-    "compare the export with the store, and follow its hash chain; 1 if anything differs",
+    "compare the export with the store, and follow its hash chain; exit code 1 if anything differs",
     add_arguments,
     run,
     check_home=lambda _, home: home.export(),

@@ -103,7 +103,7 @@ def _drawn(figures: Figures) -> tuple[str, list[str]]:
 def undrawable() -> str | None:
     """Why no page can be drawn on this machine; None if one can."""
     missing = [name for name in _DRAWN_BY if find_spec(name) is None]
-    return f"the report is drawn by {' and '.join(missing)}; install klamm[spark] here" if missing else None
+    return f"the report needs {' and '.join(missing)}; install klamm[spark] here" if missing else None
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -120,10 +120,10 @@ def _check_home(arguments: argparse.Namespace, home: LocalHome) -> None:
 
 def _output(root: str, output: Path | None) -> Path:
     if output is None and "://" in root:
-        raise PipelineError(f"`{root}` is no local folder; name the file to write: --output {_FILE}")
+        raise PipelineError(f"`{root}` is not a local folder; name the file to write with --output {_FILE}")
     path = Path(root) / _FILE if output is None else output
     if path.is_dir() or not path.parent.is_dir():
-        raise PipelineError(f"can't write `{path}`: name a file in a folder that is there, --output {_FILE}")
+        raise PipelineError(f"can't write `{path}`: name a file in an existing folder, such as --output {_FILE}")
     return path
 
 
@@ -152,8 +152,8 @@ def _hygiene(context: JobContext, snapshot: Snapshot, why: dict[str, str]) -> Hy
     saved = load_findings(context.spark, context.home, snapshot.offset)
     if saved is None and (other := load_findings(context.spark, context.home)) is not None:
         why["hygiene"] = (
-            f"Hygiene was looked at for offset {other.manifest['offset']}, not for {snapshot.offset}. "
-            "Run: klamm pipeline hygiene"
+            f"Hygiene was run at offset {other.manifest['offset']}, not at {snapshot.offset}. Run: klamm pipeline "
+            "hygiene"
         )
     return None if saved is None else hygiene_figures(saved.findings, saved.manifest["left_out"] or "")
 
@@ -191,7 +191,7 @@ def _unless_missing(
 
 JOB = Job(
     "report",
-    "draw what the other jobs have found: one HTML file that loads nothing from anywhere",
+    "draw the results of the other jobs as one self-contained HTML file",
     add_arguments,
     run,
     check=_check,

@@ -49,7 +49,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     context.metrics.count("acls_written", count)
     context.console.say(f"{count:,} ACLs and {len(snapshot.configs)} configs at offset {snapshot.offset}")
     if ended:
-        context.console.say(f"{ended:,} of them had ended by {rfc3339(saved.as_of)}, and allow nothing")
+        context.console.say(f"{ended:,} of them had ended by {rfc3339(saved.as_of)}, and have no effect")
     return 0
 
 
@@ -77,7 +77,7 @@ def _check_home(arguments: argparse.Namespace, home: LocalHome) -> None:
 
 JOB = Job(
     "snapshot",
-    "fold the exported records, or read the tables, to the ACLs at one offset",
+    "save the ACLs at one offset, from the exported records or from the tables",
     add_arguments,
     run,
     check=_check,

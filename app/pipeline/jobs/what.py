@@ -51,9 +51,11 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
             rows += _resources(tables, principal, address, arguments.limit)
     console.rows(_COLUMNS, rows, arguments.output)
     if principal in supers.names:
-        console.note(f"{principal} is a super user: everything is allowed, whatever ACLs say")
+        console.note(f"{principal} is a super user: everything is allowed, regardless of ACLs")
     elif snapshot.config.allow_everyone_if_no_acl_found:
-        console.note("what no ACL is on is not listed: everyone is allowed (allow.everyone.if.no.acl.found)")
+        console.note(
+            "resources without ACLs are not listed: everyone is allowed on them (allow.everyone.if.no.acl.found)"
+        )
     if supers.note:
         console.note(supers.note)
     if tables is None:
@@ -63,7 +65,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
 
 def _principal(text: str) -> str:
     if not text.partition(":")[1]:
-        raise PipelineError(f"`{text}` is no principal; write it with its type, such as `User:{text or 'alice'}`")
+        raise PipelineError(f"`{text}` is not a principal; write it with its type, such as `User:{text or 'alice'}`")
     return text
 
 

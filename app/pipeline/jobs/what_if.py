@@ -31,7 +31,7 @@ _HEADS = ("PRINCIPAL", "ACTION", "BECOMES", "DECISIONS", "FIRST (UTC)", "LAST (U
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     for kind, what in (
-        ("create", "ACLs in any format that `klamm plan` takes, or saved plans (plan --save), deletes and all"),
+        ("create", "ACLs in any format that `klamm plan` takes, or saved plans (plan --save), including their deletes"),
         ("delete", "the JSON body of deleteAcls"),
     ):
         parser.add_argument(
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the format of the files to create, if it is not recognised, as for `klamm plan`",
     )
     parser.add_argument(
-        "--name", type=change_name, default="candidate", help="what the result is kept under (candidate)"
+        "--name", type=change_name, default="candidate", help="name under which the result is kept (candidate)"
     )
     add_period(parser)
     add_replay_arguments(parser)
@@ -80,7 +80,7 @@ def _check(arguments: argparse.Namespace) -> Candidate:
     try:
         from app.pipeline.access.change_files import read_candidate  # noqa: PLC0415 - its packages may be missing
     except ModuleNotFoundError as missing:
-        raise PipelineError(f"files of ACLs are read by the package {missing.name}; install it here") from None
+        raise PipelineError(f"reading files of ACLs needs the package {missing.name}; install it here") from None
     return read_candidate(arguments.changes, arguments.format)
 
 
@@ -111,7 +111,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         allow_everyone=open_to_all(arguments.allow_everyone_if_no_acl_found, snapshot, decisions),
         buckets=arguments.buckets,
     ).persist(StorageLevel.DISK_ONLY)
-    with context.console.step(f"asking core again: {window}"):
+    with context.console.step(f"replaying the log: {window}"):
         counts |= {name: int(number) for name, number in totals_of(replayed).collect()[0].asDict().items()}
         flips_of(replayed).write.mode("overwrite").parquet(flips_path)
     flips = spark.read.schema(FLIPS).parquet(flips_path)
@@ -144,7 +144,9 @@ def _say_what_ends(context: JobContext, acls: DataFrame) -> None:
     ending, first_s = acls.agg(sf.count("expires_s"), sf.min("expires_s")).collect()[0]
     if ending:
         first = rfc3339(datetime.fromtimestamp(first_s, UTC))
-        context.console.say(f"{ending:,} ACLs end later, the first at {first}: here they count as if they stayed")
+        context.console.say(
+            f"{ending:,} ACLs end later, the first at {first}: here they are treated as if they never ended"
+        )
 
 
 def _write_changes(path: str, sided: DataFrame, candidate: Candidate) -> dict[str, int]:

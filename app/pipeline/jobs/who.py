@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--operation",
         metavar="OPERATION",
         type=_operation,
-        help="only who is allowed or denied this, such as READ",
+        help="only principals that are allowed or denied this operation, such as READ",
     )
     add_host(parser)
     add_super_users(parser)
@@ -63,7 +63,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     if not acls:
         is_open = snapshot.config.allow_everyone_if_no_acl_found
         allowed = "everyone is allowed" if is_open else "nobody else is allowed"
-        context.console.note(f"no ACL is on it, so {allowed} (allow.everyone.if.no.acl.found, as far as it is stored)")
+        context.console.note(f"it has no ACLs, so {allowed} (allow.everyone.if.no.acl.found, as far as it is stored)")
     return 0
 
 
@@ -71,7 +71,7 @@ def _operation(word: str) -> str:
     operation = AclOperation.from_string(word.upper().replace("-", "_"))
     if operation <= AclOperation.ALL:
         known = ", ".join(each.name for each in AclOperation if each > AclOperation.ALL)
-        raise PipelineError(f"`{word}` is no operation that is asked for; known are {known}")
+        raise PipelineError(f"`{word}` is not an operation that can be requested; known are {known}")
     return operation.name
 
 

@@ -134,7 +134,7 @@
     for (const each of found.all.slice(0, MOST_SHOWN)) list.append(make("li", pick(each, word(each.kind))));
     const more = found.all.length - MOST_SHOWN;
     if (more > 0) list.append(make("li", more.toLocaleString("en") + " more; type more of the name"));
-    if (!found.all.length) list.append(make("li", "Nothing in this file has that in its name."));
+    if (!found.all.length) list.append(make("li", "No name in this file contains that."));
     if (found.whole.length === 1 || found.all.length === 1) show(found.whole[0] || found.all[0]);
     return found.all[0] || null;
   }
@@ -159,9 +159,9 @@
     const all = (wanted, place, isOf) => entries.filter((each) => isOf(each.kind) && text(each.row[place]) === wanted);
     box.value = "";
     find();
-    if (prefix === null) list.append(make("li", "The prefixes with the least, summed up: find them by name.", "whole"));
+    if (prefix === null) list.append(make("li", "The prefixes with the least, summed up: search for them by name.", "whole"));
     else listed(word(kind) + "s with the prefix", prefix, all(prefix, 2, (each) => each === kind));
-    if (team === null) list.append(make("li", "The teams with the least, summed up: find them by name.", "whole"));
+    if (team === null) list.append(make("li", "The teams with the least, summed up: search for them by name.", "whole"));
     else listed("principals of the team", team, all(team, 1, (each) => each === "PRINCIPAL"));
     document.getElementById("lookup").scrollIntoView();
     const first = list.querySelector("button");
@@ -174,7 +174,7 @@
     const [team, prefix] = [...row.querySelectorAll("bdi")].map((each) => each.textContent);
     const button = make("button", named(team), "pick");
     button.type = "button";
-    button.title = "Show whom and what this row counts";
+    button.title = "Show the principals and resources that this row counts";
     const known = (all, label) => (all.includes(label) ? label : null);
     button.addEventListener("click", () => openCell(known(teams, labels.get(team) || team), known(prefixes, prefix)));
     row.querySelector("th").replaceChildren(button);
@@ -218,7 +218,7 @@
     const counts = [[resources, "resources"], [others, "principals"]].filter((each) => each[0]);
     const left = counts.map((each) => each[0].toLocaleString("en") + " " + each[1]).join(" and ");
     document.getElementById("not-here").textContent =
-      "Without " + left + " that were used longest ago or never: ask klamm pipeline who, or what, for those.";
+      left + " that were used longest ago or never are left out: use klamm pipeline who or what for those.";
   }
   document.querySelectorAll(".command").forEach(withCopy);
   document.getElementById("lookup").hidden = false;

@@ -7,7 +7,7 @@
   function fault(text) {
     const place = document.getElementById("fault");
     place.hidden = false;
-    place.textContent = "A chart could not be drawn (" + text + "). Its numbers stand in the table below it.";
+    place.textContent = "A chart could not be drawn (" + text + "). The table below has its numbers.";
     root.dataset.fault = text;
   }
   window.addEventListener("error", (event) => fault(String(event.message)));

@@ -214,7 +214,7 @@ def read_teams(spark: SparkSession, path: str) -> DataFrame:
     teams = table.select("principal", "team").where("principal is not null and team is not null").distinct()
     twice = teams.groupBy("principal").count().where("count > 1").limit(1).collect()
     if twice:
-        raise PipelineError(f"`{path}` has more than one team for `{twice[0]['principal']}`; leave one of them")
+        raise PipelineError(f"`{path}` has more than one team for `{twice[0]['principal']}`; keep one of them")
     return teams
 
 

@@ -19,10 +19,10 @@ from app.pipeline.report.reach import EVERYONE
 from app.pipeline.report.text import shortened
 
 KINDS = {
-    "UNUSED": "decided nothing in the log, nor was it needed",
-    "REDUNDANT": "another ACL already says it",
+    "UNUSED": "decided nothing in the log, and was not needed",
+    "REDUNDANT": "another ACL already covers it",
     "VOID": "has no effect: a DENY covers it, or no client can match it",
-    "OVER_BROAD": "a small share of what it opens is used",
+    "OVER_BROAD": "only a small share of what it allows is used",
     "DETACHED": "names a resource that does not exist",
 }
 _KIND_ROLES = {kind: f"@kind{at}" for at, kind in enumerate(KINDS)}
@@ -79,15 +79,15 @@ def _access(access: AccessFigures) -> Section:
     questions = [(charts.key_of(each), _asked(each)) for each in access.reach]
     heads = ["team", "prefix", *(f"{label}, of" for _, label in questions)]
     reading = (
-        "A cell is one team and the resources whose names begin alike; the stronger its colour, the more of them"
-        " somebody of the team can use so from at least one address. Every DENY has been taken off. Blank: none; a team"
-        " or prefix without any is left out, and those with the most come first. What User:* may do counts in the row"
-        " everyone only."
+        "A cell is one team and the resources that share a prefix; the stronger its colour, the more of them "
+        "somebody in the team can use in this way from at least one address, with every DENY taken into account. "
+        "Blank: none. Teams and prefixes without any are left out, and those with the most come first. Access of "
+        "User:* is counted only in the row everyone."
     )
     others = {"teams": access.teams_in_others, "prefixes": access.prefixes_in_others}
     if any(others.values()):
         told = " and ".join(f"{number:,} {what}" for what, number in others.items() if number)
-        reading += f" {told} with the least are summed up as others, which stand apart and have no part in the colours."
+        reading += f" The {told} with the least are summed up as others, shown apart and not coloured."
     if access.open_by_default:
         reading += (
             f" {access.open_by_default:,} resources have no ACL: allow.everyone.if.no.acl.found opens them to everyone."
@@ -123,7 +123,7 @@ def _reach_rows(access: AccessFigures, teams: Sequence[str], prefixes: Sequence[
 def _what_if(what_if: WhatIfFigures | None, why: str | None) -> Section:
     name: tuple[str, str] = ("what-if", "What if")
     if what_if is None:
-        text = why or "No change was tried. Run: klamm pipeline what-if, with the change as a file"
+        text = why or "No change was tried yet. Run: klamm pipeline what-if, with a file of the change"
         return Section(*name, "What a change would break", text)
     change = shortened(what_if.name)
     if not what_if.lost and not what_if.opened:
@@ -142,8 +142,8 @@ def _what_if(what_if: WhatIfFigures | None, why: str | None) -> Section:
     return Section(
         *name,
         f"The change {change} would {turned}",
-        f"The principals most concerned (up to {len(names)}): how many of their decisions in the log would turn round."
-        f" Tried on the ACLs at offset {what_if.offset:,}.",
+        f"The most affected principals (up to {len(names)}): how many of their decisions in the log would flip. "
+        f"Tried on the ACLs at offset {what_if.offset:,}.",
         charts.bars(names, series, {"would be DENIED": "@lost", "would be ALLOWED": "@allowed"}, "decisions"),
         [
             Table("Flips by principal", ["principal", *series], list(zip(names, lost, opened, strict=True))),
@@ -160,9 +160,9 @@ def _what_if(what_if: WhatIfFigures | None, why: str | None) -> Section:
 def _hygiene(hygiene: HygieneFigures | None, why: str | None) -> list[Section]:
     left_out = f" {hygiene.left_out}." if hygiene is not None and hygiene.left_out else ""
     if hygiene is None or not hygiene.kinds:
-        empty = why or "Not looked for yet. Run: klamm pipeline hygiene"
+        empty = why or "Hygiene has not been run yet. Run: klamm pipeline hygiene"
         if hygiene is not None:
-            empty = f"Hygiene found nothing to mend.{left_out}"
+            empty = f"Hygiene found nothing to fix.{left_out}"
         return [Section("hygiene", "Hygiene", "What could be tidied up", empty)]
     kinds = sorted(hygiene.kinds, key=lambda kind: -hygiene.kinds[kind])
     counted = [hygiene.kinds[kind] for kind in kinds]
@@ -177,7 +177,7 @@ def _hygiene(hygiene: HygieneFigures | None, why: str | None) -> list[Section]:
             "hygiene",
             "Hygiene",
             f"{sum(counted):,} findings to tidy up, most of them {kinds[0]} ({counted[0]:,})",
-            f"A bar is a kind of finding, its length how many ACLs it concerns. {meaning}.{left_out}",
+            f"Each bar is a kind of finding; its length is the number of ACLs. {meaning}.{left_out}",
             charts.bars(kinds, {"findings": counted}, {"findings": "@kind0"}, "findings"),
             [Table("Findings", ["kind", "findings"], list(zip(kinds, counted, strict=True)))],
             findings=hygiene.worst,
@@ -186,7 +186,7 @@ def _hygiene(hygiene: HygieneFigures | None, why: str | None) -> list[Section]:
             "offenders",
             "By principal",
             "; ".join(f"{shortened(name)} has {n:,} of the findings" for name, n in first),
-            f"The {len(names)} principals with most findings.",
+            f"The {len(names)} principals with the most findings.",
             charts.bars(names, series, roles, "findings"),
             [Table("Findings by principal", ["principal", *kinds], by_principal)],
         ),
@@ -195,7 +195,7 @@ def _hygiene(hygiene: HygieneFigures | None, why: str | None) -> list[Section]:
 
 def _growth(growth: GrowthFigures | None, why: str | None) -> Section:
     if growth is None:
-        text = why or "No change was exported. Run: klamm pipeline export"
+        text = why or "Nothing was exported yet. Run: klamm pipeline export"
         return Section("growth", "Growth", "How the store grew", text)
     buckets, step = growth.timeline.buckets, charts.in_words(growth.timeline.step)
     totals, total = [], growth.before
@@ -212,7 +212,7 @@ def _growth(growth: GrowthFigures | None, why: str | None) -> Section:
         "growth",
         "Growth",
         f"From {growth.before:,} to {total:,} ACLs: {created:,} were created, {removed:,} removed",
-        f"Above, how many ACLs there were; below, how many came (up) and went (down) per {step}.",
+        f"Above: the number of ACLs. Below: ACLs created (up) and removed (down) per {step}.",
         charts.over_time(growth.timeline, ("ACLs", totals), bars),
         [Table(f"ACLs per {step}", ["from (UTC)", "created", "removed", "ACLs at its end"], rows)],
     )
@@ -220,7 +220,10 @@ def _growth(growth: GrowthFigures | None, why: str | None) -> Section:
 
 def _decisions(decisions: DecisionFigures | None, why: str | None) -> list[Section]:
     if decisions is None:
-        text = why or "No decision was ingested. Set decision.log.path for the service, then run: klamm pipeline ingest"
+        text = (
+            why
+            or "No decision was ingested yet. Set decision.log.path for the service, then run: klamm pipeline ingest"
+        )
         return [Section("decisions", "Decisions", "What was asked and denied", text)]
     total = decisions.allowed + decisions.denied
     about = "about " if decisions.estimated else ""
@@ -236,14 +239,14 @@ def _decisions(decisions: DecisionFigures | None, why: str | None) -> list[Secti
             "decisions",
             "Decisions",
             f"{about}{100 * decisions.denied / total:.1f} % of {total:,.0f} decisions were denied".capitalize(),
-            f"Above, all decisions per {step}; below, those denied.{note}",
+            f"Above: all decisions per {step}. Below: those denied.{note}",
             charts.over_time(decisions.timeline, ("decisions", sums), [("denied", "@denied", 2)]),
             [Table(f"Decisions per {step}", ["from (UTC)", "allowed", "denied"], rows)],
         ),
         Section(
             "busiest",
             "Busiest",
-            f"{shortened(names[0])} asks most",
+            f"{shortened(names[0])} makes the most requests",
             f"The {len(names)} busiest principals of the log, and how many of their decisions were denied.{note}",
             charts.bars(names, {"allowed": allowed, "denied": denied}, colours, "decisions"),
             [

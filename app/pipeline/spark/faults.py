@@ -37,23 +37,23 @@ _PACKAGES_OF_EXECUTORS = "the executors' Python needs pyarrow and pandas (docs/p
 
 # By a pattern in what PostgreSQL says.
 _HINTS_OF_POSTGRES = (
-    ("password authentication failed", "look at the user and KLAMM_PIPELINE_JDBC_PASSWORD (or its _FILE)"),
+    ("password authentication failed", "check the user and KLAMM_PIPELINE_JDBC_PASSWORD (or its _FILE)"),
     ("no password was provided", "set KLAMM_PIPELINE_JDBC_PASSWORD or KLAMM_PIPELINE_JDBC_PASSWORD_FILE"),
-    ("refused", "is PostgreSQL running there? look at host and port of the URL"),
+    ("refused", "is PostgreSQL running there? check host and port of the URL"),
     ("permission denied for", "grant the group role klamm_spark to the user (docs/database.md)"),
-    (r'database ".*" does not exist', "look at the database that the URL names"),
-    (r'role ".*" does not exist', "look at the user, --jdbc-user"),
-    ("does not exist", "run `klamm migrate` on that database; or the URL names another one than the service has"),
+    (r'database ".*" does not exist', "check the database that the URL names"),
+    (r'role ".*" does not exist', "check the user (--jdbc-user)"),
+    ("does not exist", "run `klamm migrate` on that database, or check that the URL names the service's database"),
     ("No space left on device", "the disk of PostgreSQL is full: make room there"),
-    ("The server does not support SSL", "if the way is safe without TLS, add ?sslmode=disable to the URL"),
+    ("The server does not support SSL", "if the network is safe without TLS, add ?sslmode=disable to the URL"),
     ("SSL", "for a CA of your own add ?sslrootcert=FILE to the URL; docs/pipeline.md, Secrets and TLS"),
 )
 
 _MAKE_ROOM = "make room there and run it again: what was written before is kept"
-_DAMAGED = "the file is damaged: restore it, or see what else is with `klamm pipeline reconcile`"
+_DAMAGED = "the file is damaged: restore it, or look for more damage with `klamm pipeline reconcile`"
 _GONE = (
-    "if that is a file of --home, it is gone, or another run replaced it meanwhile: run this again; if it stays, "
-    "restore the file, or run the job that wrote it"
+    "if that is a file of --home, it was removed, or another run replaced it in the meantime: run this again; if the "
+    "error stays, restore the file, or run the job that wrote it"
 )
 
 _LOST = "executors were lost with rows that only they had; run it again: what was written before is kept"
@@ -62,15 +62,15 @@ _LOST = "executors were lost with rows that only they had; run it again: what wa
 _HINTS_OF_ALL = (
     ("PYTHON_VERSION_MISMATCH|Cannot run program", _PYTHON_OF_EXECUTORS),
     ("No module named '(pyarrow|pandas)'|PACKAGE_NOT_INSTALLED", _PACKAGES_OF_EXECUTORS),
-    ("All masters are unresponsive", "is the cluster's master running there? look at --master"),
+    ("All masters are unresponsive", "is the cluster's master running there? check --master"),
     ("OutOfMemoryError|Java heap space", "give --driver-memory more"),
     ("No suitable driver|ClassNotFoundException: org.postgresql", "name PostgreSQL's JDBC driver with --jdbc-jar"),
     ("Read-only file system", "name a --home that can be written"),
-    ("Permission denied", "name a --home that this user may write, or let this user"),
+    ("Permission denied", "name a --home that this user may write to, or change its permissions"),
     ("ChecksumException|not a Parquet file", _DAMAGED),
     ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|Checkpoint block", _LOST),
-    ("unresolved dependency", "without a way to Maven Central, name PostgreSQL's JDBC driver with --jdbc-jar"),
-    ("NoSuchBucket", "look at the bucket that --home names, or make it"),
+    ("unresolved dependency", "if Maven Central can't be reached, name PostgreSQL's JDBC driver with --jdbc-jar"),
+    ("NoSuchBucket", "check the bucket in --home, or create it"),
     (r"PATH_NOT_FOUND|FileNotFoundException|\bFile \S+ does not exist", _GONE),
 )
 

@@ -81,7 +81,7 @@ class NoLock:
     generation = 0
 
     def acquire(self, job: str, note: Callable[[str], None]) -> None:
-        note(f"nothing keeps another {job} from writing into this home; see to it that only one runs at a time")
+        note(f"this home can't be locked against another {job}; make sure that only one runs at a time")
 
     def check(self) -> None: ...
 
@@ -116,7 +116,7 @@ class FileLock:
             file.seek(0)
             holder = _JOB.search(file.read())
             raise PipelineError(
-                f"another {holder[1] if holder else 'job'} is at work in `{self._folder}`; wait for it, or stop it"
+                f"another {holder[1] if holder else 'job'} is running in `{self._folder}`; wait for it, or stop it"
             ) from None
         file.seek(0)
         left = file.read()
@@ -138,8 +138,8 @@ class FileLock:
             is_ours = False
         if not is_ours:
             raise PipelineError(
-                f"`{self._folder}` was moved or deleted while this run wrote into it; look where it is, and run it "
-                "again"
+                f"`{self._folder}` was moved or deleted while this run wrote into it; find out where it is, and run "
+                "this again"
             )
 
     def release(self) -> None:
@@ -189,12 +189,12 @@ def await_end(
     deadline = time.monotonic() + patience_s
     for child in left:
         if child.is_orphan():
-            note(f"waiting up to {patience_s:.0f} s for the end of process {child.pid}, which a killed run has left")
+            note(f"waiting up to {patience_s:.0f} s for process {child.pid} of a killed run to end")
         while child.is_orphan():
             if time.monotonic() > deadline:
                 raise PipelineError(
-                    f"a run that was killed has left process {child.pid}, which may still write into `{at}`; "
-                    f"end it (kill {child.pid}), and run this again"
+                    f"process {child.pid} of a killed run is still running, and may write into `{at}`; end it (kill "
+                    f"{child.pid}), and run this again"
                 )
             time.sleep(_POLL_S)
 

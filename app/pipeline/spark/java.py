@@ -53,12 +53,12 @@ def find_java(environ: Mapping[str, str]) -> Java:
     carried = _carried_java()
     if carried is not None:
         return _trimmed(carried, environ)
-    without = "there is no Java" if found is None else f"`{on_path}` is Java {found}, which Spark does not run on"
-    raise PipelineError(f"{without}; install {_WANTED} (a JRE will do), or take the one of an extra: {_EXTRA}")
+    without = "Java is not installed" if found is None else f"`{on_path}` is Java {found}, which Spark does not run on"
+    raise PipelineError(f"{without}; install {_WANTED} (a JRE will do), or use the one of an extra: {_EXTRA}")
 
 
 def _from_java_home(home: str) -> Java:
-    way_out = f"set it to the folder of {_WANTED}, or unset it, for then PATH and klamm[spark-jvm] are looked at"
+    way_out = f"set it to the folder of {_WANTED}, or unset it to use the Java of PATH or of klamm[spark-jvm]"
     java = Path(home) / "bin" / "java"
     if not java.is_file():
         raise PipelineError(f"JAVA_HOME is `{home}`, but there is no bin/java in it; {way_out}")
@@ -93,7 +93,7 @@ def _version(java: Path) -> str | None:
                 os.killpg(asked.pid, signal.SIGKILL)
             if isinstance(fault, subprocess.TimeoutExpired):
                 raise PipelineError(
-                    f"`{java}` hangs: `{java} -version` had not ended after {PATIENCE_S:.0f} s; mend it, or set "
+                    f"`{java}` hangs: `{java} -version` had not ended after {PATIENCE_S:.0f} s; fix it, or set "
                     f"JAVA_HOME to the folder of another {_WANTED}"
                 ) from None
             raise

@@ -83,7 +83,7 @@ def check_reachable(arguments: argparse.Namespace, environ: Mapping[str, str]) -
             why = (error.strerror if isinstance(error, OSError) else None) or str(error)
     # INVARIANT: as in `check_url`, no part of the URL gets into a text.
     raise UnreachableError(
-        f"PostgreSQL can't be reached: {why}; look at host and port of the URL, and whether it runs there"
+        f"PostgreSQL can't be reached: {why}; check host and port of the URL, and that it runs there"
     )
 
 
@@ -104,14 +104,14 @@ def password_of(environ: Mapping[str, str]) -> str | None:
 def check_url(url: str, where: str) -> None:
     # INVARIANT: no part of the URL gets into a text, because a typing error can make any part of it the password.
     if url.startswith(("postgresql://", "postgres://")):
-        raise PipelineError(f"{where} is a URL of libpq's kind; {_EXPECTED}, user and password apart from it")
+        raise PipelineError(f"{where} is a libpq URL; {_EXPECTED}, with user and password separately")
     try:
         parsed = DatabaseUrl.parse_jdbc(url)
     except ValueError as fault:
         raise PipelineError(f"{where}: {fault}") from None
     if parsed.user or parsed.password or _SECRETS & parsed.options.keys():
         raise PipelineError(
-            f"{where} holds a password or a user, which others could read in the list of processes; take it out, set "
+            f"{where} holds a user or password, which others could see in the process list; remove it, set "
             f"{PASSWORD_VARIABLE} or {PASSWORD_FILE_VARIABLE}, and use --jdbc-user or {USER_VARIABLE} for the user"
         )
 

@@ -50,7 +50,7 @@ def find_driver(named: str | None, environ: Mapping[str, str], carried: Path | N
     own = carried or Path(str(files("app.pipeline") / "jars" / JAR))
     if own.is_file():
         if _sum(own) != SHA256:
-            raise PipelineError(f"`{own}` is not the driver that Klamm was built with; install Klamm anew")
+            raise PipelineError(f"`{own}` is not the driver that Klamm was built with; reinstall Klamm")
         return Driver("the installed package", str(own))
     kept = _kept(environ)
     if kept is not None and kept.is_file():
@@ -71,8 +71,8 @@ def keep_driver(jars: str, environ: Mapping[str, str]) -> None:
         content = jar.read_bytes()
         if hashlib.sha256(content).hexdigest() != SHA256:
             raise PipelineError(
-                f"`{jar}`, which Spark has fetched as {COORDINATES}, has another checksum than that driver has; delete "
-                "it, and if it comes again, name a jar that you trust with --jdbc-jar"
+                f"`{jar}`, which Spark has fetched as {COORDINATES}, does not have that driver's checksum; delete "
+                "it, and if that does not help, name a jar that you trust with --jdbc-jar"
             )
         kept = _kept(environ)
         if kept is not None:
@@ -86,7 +86,7 @@ def _named(jar: str, where: str) -> str:
     path = Path(jar).expanduser().absolute()
     if not zipfile.is_zipfile(path):
         what = "there is no such file" if not path.exists() else "that is no jar"
-        raise PipelineError(f"{where} is `{jar}`, but {what}; leave it out, and the driver is found or fetched")
+        raise PipelineError(f"{where} is `{jar}`, but {what}; leave it out to have the driver found or fetched")
     return str(path)
 
 

@@ -58,7 +58,7 @@ class Lease:
     def acquire(self, job: str, note: Callable[[str], None]) -> None:
         found, tag = self._read()
         if found.get("run"):
-            note(f"{_whose(found)} is noted as at work; waiting up to {self._expires_s:.0f} s for a sign of life")
+            note(f"{_whose(found)} holds the lease; waiting up to {self._expires_s:.0f} s for it to be renewed")
             self._await_expiry(found, tag)
         self.generation = int(found.get("generation", 0)) + 1
         self._held = {
@@ -70,7 +70,7 @@ class Lease:
             "since": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
         }
         if not self._put(tag):
-            raise PipelineError(f"{_whose(self._read()[0])} is at work at `{self._object.url}`; {_WAY_OUT}")
+            raise PipelineError(f"{_whose(self._read()[0])} is running at `{self._object.url}`; {_WAY_OUT}")
         for each in self._threads:
             each.start()
 
@@ -79,7 +79,7 @@ class Lease:
             self._lost.set()
             raise PipelineError(
                 f"this run could not renew `{self._object.url}` for {_KEPT * self._expires_s:.0f} s, so another one "
-                "may be at work there; it has stopped. Look at the way to the object store, and run it again"
+                "may be running there; it has stopped. Check the connection to the object store, and run this again"
             )
 
     def release(self) -> None:
@@ -105,7 +105,7 @@ class Lease:
             time.sleep(_LOOKED * self._expires_s)
             now, tag_now = self._read()
             if tag_now != tag and now.get("run"):
-                raise PipelineError(f"{_whose(now)} is at work at `{self._object.url}`; {_WAY_OUT}")
+                raise PipelineError(f"{_whose(now)} is running at `{self._object.url}`; {_WAY_OUT}")
             if tag_now != tag:
                 raise PipelineError(f"{_whose(found)} has just ended at `{self._object.url}`; run this again")
 
@@ -158,7 +158,7 @@ class Lease:
         except ValueError:
             document = None
         if not isinstance(document, dict):
-            raise PipelineError(f"`{self._object.url}` is damaged; delete it while no job is at work in that home")
+            raise PipelineError(f"`{self._object.url}` is damaged; delete it while no job is running in that home")
         return document, there[1]
 
 

@@ -60,10 +60,10 @@ def _check_written(flag: str, path: Path, *, is_replaced: bool) -> None:
     if mode is not None and stat.S_ISDIR(mode):
         raise PipelineError(f"{flag}: `{path}` is a folder; name a file")
     if mode is not None and is_replaced and not stat.S_ISREG(mode):
-        raise PipelineError(f"{flag}: `{path}` is no plain file, and would be replaced by one; {way_out}")
+        raise PipelineError(f"{flag}: `{path}` is not a regular file, and would be replaced by one; {way_out}")
     folder = _mode(flag, path.parent)
     if folder is None or not stat.S_ISDIR(folder):
-        raise PipelineError(f"{flag}: there is no folder `{path.parent}`; make it, or {way_out}")
+        raise PipelineError(f"{flag}: there is no folder `{path.parent}`; create it, or {way_out}")
     if not os.access(path if mode is not None and not is_replaced else path.parent, os.W_OK):
         raise PipelineError(f"{flag}: `{path}` can't be written (Permission denied); {way_out}")
 
@@ -73,7 +73,7 @@ def _check_read(flag: str, path: str, *, is_folder: bool) -> None:
     if mode is None:
         raise PipelineError(f"{flag}: there is no {'folder' if is_folder else 'file or folder'} `{path}`")
     if is_folder and not stat.S_ISDIR(mode):
-        raise PipelineError(f"{flag}: `{path}` is no folder; name the one that decision.log.path names")
+        raise PipelineError(f"{flag}: `{path}` is not a folder; name the one that decision.log.path names")
     if not os.access(path, os.R_OK):
         raise PipelineError(f"{flag}: `{path}` can't be read (Permission denied); let this user read it")
 
@@ -84,7 +84,7 @@ def _check_home(home: Path, *, writes: bool) -> None:
         there = there.parent
         mode = _mode("--home", there)
     if not stat.S_ISDIR(mode):
-        raise PipelineError(f"--home: `{home}` can't be a folder, for `{there}` is none; name another one")
+        raise PipelineError(f"--home: `{home}` can't be created, as `{there}` is not a folder; name another one")
     needed = os.R_OK | os.X_OK | (os.W_OK if writes else 0)
     if not os.access(there, needed):
         rights = "read and write in" if writes else "read"

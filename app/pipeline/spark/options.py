@@ -59,14 +59,14 @@ def parse_time(text: str) -> datetime:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise PipelineError(f"`{text}` is no time; write it as 2026-11-22T12:00:00Z") from None
+        raise PipelineError(f"`{text}` is not a time; write it as 2026-11-22T12:00:00Z") from None
     if time.tzinfo is None:
-        raise PipelineError(f"`{text}` names no zone; add Z for UTC, or an offset as in {text}+01:00")
+        raise PipelineError(f"`{text}` has no time zone; add Z for UTC, or an offset as in {text}+01:00")
     with suppress(OverflowError):
         time = time.astimezone(UTC)
         if time.year >= _FIRST_YEAR:
             return time
-    raise PipelineError(f"`{text}` is not of the years 1970 to 9999 in UTC, of which times are known")
+    raise PipelineError(f"`{text}` is not in the years 1970 to 9999 in UTC")
 
 
 class Service(Protocol):
@@ -80,7 +80,7 @@ def add_common_arguments(parser: argparse.ArgumentParser, service: Service | Non
     where.add_argument(
         "--home",
         metavar="FOLDER",
-        help=f"folder, or URL of an object store, that jobs keep their tables in ({HOME_VARIABLE}, {DEFAULT_HOME})",
+        help=f"folder, or URL of an object store, where jobs keep their tables ({HOME_VARIABLE}, {DEFAULT_HOME})",
     )
     database = parser.add_argument_group("database")
     if service is not None:
@@ -91,13 +91,13 @@ def add_common_arguments(parser: argparse.ArgumentParser, service: Service | Non
     database.add_argument(
         "--jdbc-user",
         metavar="NAME",
-        help=f"who reads it ({USER_VARIABLE}); the password comes from {PASSWORD_VARIABLE} or the file that "
+        help=f"database user ({USER_VARIABLE}); the password comes from {PASSWORD_VARIABLE} or the file that "
         f"{PASSWORD_FILE_VARIABLE} names",
     )
     database.add_argument(
         "--jdbc-jar",
         metavar="FILE",
-        help=f"PostgreSQL's JDBC driver ({JAR_VARIABLE}; without it the cache's, else it is fetched once)",
+        help=f"PostgreSQL's JDBC driver ({JAR_VARIABLE}; default: the cached one, else it is fetched once)",
     )
     spark = parser.add_argument_group("Spark")
     spark.add_argument("--master", metavar="URL", help="where Spark runs: local[4], spark://..., k8s://... (local[*])")
@@ -107,17 +107,17 @@ def add_common_arguments(parser: argparse.ArgumentParser, service: Service | Non
         help=f"heap of Spark's driver, which in a local run does all the work: 512m, 4g ({DEFAULT_DRIVER_MEMORY})",
     )
     spark.add_argument(
-        "--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting of Spark's, as often as needed"
+        "--conf", metavar="NAME=VALUE", action="append", default=[], help="a Spark setting; may be repeated"
     )
     output = parser.add_argument_group("output")
     output.add_argument(
         "--metrics-file",
         metavar="FILE",
         type=Path,
-        help="write the run's numbers there for Prometheus' node_exporter (textfile collector; name it ....prom)",
+        help="write the run's metrics to this file for Prometheus' node_exporter (textfile collector; name it *.prom)",
     )
-    output.add_argument("--quiet", action="store_true", help="print no steps on standard error, only faults")
-    output.add_argument("--debug", action="store_true", help="show Spark's log, and all of a fault")
+    output.add_argument("--quiet", action="store_true", help="no progress on standard error, only errors")
+    output.add_argument("--debug", action="store_true", help="show Spark's log, and errors in full")
 
 
 def home_of(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str:
@@ -129,7 +129,7 @@ def session_options(arguments: argparse.Namespace, environ: Mapping[str, str]) -
     _refuse_connect(arguments, environ)
     for flag, given in (("--master", arguments.master), ("--driver-memory", arguments.driver_memory)):
         if given and is_submitted(environ):
-            raise PipelineError(f"{flag} is spark-submit's to say here; leave it out")
+            raise PipelineError(f"{flag} is set by spark-submit here; leave it out")
     if arguments.master and not _MASTER.fullmatch(arguments.master):
         raise PipelineError(
             f"--master: expected local, local[4], spark://host:port, k8s://host:port or yarn, not `{arguments.master}`"
@@ -156,15 +156,15 @@ def session_options(arguments: argparse.Namespace, environ: Mapping[str, str]) -
 def _refuse_connect(arguments: argparse.Namespace, environ: Mapping[str, str]) -> None:
     if environ.get("SPARK_REMOTE") or (arguments.master or "").startswith("sc://"):
         raise PipelineError(
-            "Klamm's jobs do not run on Spark Connect (SPARK_REMOTE, --master sc://); name the cluster itself by "
-            "--master (spark://host:port, k8s://..., yarn), or start them by spark-submit"
+            "Klamm's jobs do not run on Spark Connect (SPARK_REMOTE, --master sc://); name the cluster itself with "
+            "--master (spark://host:port, k8s://..., yarn), or start them with spark-submit"
         )
 
 
 def refuse_unknown_variables(environ: Mapping[str, str]) -> None:
     for name in sorted(environ):
         if name.startswith(_PREFIX) and name not in VARIABLES:
-            raise PipelineError(f"{name}: there is no such variable{did_you_mean(name, VARIABLES)}")
+            raise PipelineError(f"{name}: unknown variable{did_you_mean(name, VARIABLES)}")
 
 
 def _settings(given: list[str]) -> dict[str, str]:
@@ -177,8 +177,8 @@ def _settings(given: list[str]) -> dict[str, str]:
             raise PipelineError(f"--conf {name}: give {_OPTIONS_OF_OURS[name]} instead, which is checked")
         if _SECRET_SETTING.search(name):
             raise PipelineError(
-                f"--conf {name} looks like a secret, which others could read in the list of processes; put it into "
-                "spark-defaults.conf (SPARK_CONF_DIR), or use what the object store's client reads from variables"
+                f"--conf {name} looks like a secret, which others could see in the process list; put it into "
+                "spark-defaults.conf (SPARK_CONF_DIR), or use the environment variables of the object store's client"
             )
         settings[name] = value
     return settings

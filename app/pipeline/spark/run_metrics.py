@@ -18,11 +18,11 @@ _LAST_SUCCESS = "klamm_pipeline_last_success_timestamp_seconds"
 
 _HELP: Mapping[str, str] = {
     _ROWS: "Rows of the last run, by what was done with them.",
-    _DURATION: "Seconds that the last run took.",
-    _EXIT_CODE: "Exit code of the last run: 0, 1 it found something, 2 it was asked for wrongly, 3 Spark failed.",
-    _SUCCESS: "1 if the last run did its work (exit code 0 or 1), else 0.",
+    _DURATION: "Duration of the last run in seconds.",
+    _EXIT_CODE: "Exit code of the last run: 0, 1 something was found, 2 wrong usage, 3 Spark failed.",
+    _SUCCESS: "1 if the last run succeeded (exit code 0 or 1), else 0.",
     _LAST_RUN: "When the last run ended, in seconds since 1970.",
-    _LAST_SUCCESS: "When the last run that did its work ended, in seconds since 1970.",
+    _LAST_SUCCESS: "When the last successful run ended, in seconds since 1970.",
 }
 _FOUND_SOMETHING = 1
 
@@ -82,7 +82,7 @@ def write_metrics(path: Path, runs: Sequence[RunMetrics]) -> None:
         put_file(path, "".join(f"{line}\n" for line in lines).encode(), 0o644)
     except OSError as error:
         raise PipelineError(
-            f"--metrics-file: can't write `{path}` ({error.strerror}); name a file in a folder that is there"
+            f"--metrics-file: can't write `{path}` ({error.strerror}); name a file in an existing folder"
         ) from None
 
 

@@ -49,7 +49,7 @@ class S3Object:
                     raise self._refused(fault) from None
             except _UNASKED as fault:
                 raise self._refused(fault) from None
-        raise PipelineError(f"`{self.url}` changes all the time; see who writes there")
+        raise PipelineError(f"`{self.url}` keeps changing; find out what else writes there")
 
     def write(self, content: bytes, tag: str | None) -> bool:
         """Whether it was written: only over the object with this tag, or, for None, if there is none.
@@ -78,8 +78,8 @@ class S3Object:
         first = _FIRST.search(text)
         why = (first[1] if first else text.partition("\n")[0]).strip()
         return PipelineError(
-            f"`{self.url}` can't be asked: {why}; look at AWS_ENDPOINT_URL, AWS_REGION and the credentials in the "
-            "environment, and whether hadoop-aws is there (docs/pipeline.md, Object store)"
+            f"can't access `{self.url}`: {why}; check AWS_ENDPOINT_URL, AWS_REGION and the credentials in the "
+            "environment, and that hadoop-aws is installed (docs/pipeline.md, Object store)"
         )
 
 

@@ -53,7 +53,7 @@ class WritePackage(argparse.Action):
     ) -> None:
         path = Path(str(values))
         if path.suffix != ".zip":
-            parser.error(f"{option_string}: `{path}` does not end in .zip, by which spark-submit knows what it is")
+            parser.error(f"{option_string}: `{path}` does not end in .zip, which spark-submit needs")
         try:
             path.write_bytes(package())
         except OSError as error:
@@ -99,8 +99,8 @@ def refuse_others(spark: SparkSession) -> None:
     except Exception:
         if gave_up.is_set():
             raise PipelineError(
-                f"no executor has taken work within {_PATIENCE_S / 60:.0f} min; see whether the cluster has workers "
-                "with as much memory and as many cores as an executor asks for (spark.executor.memory, .cores)"
+                f"no executor took work within {_PATIENCE_S / 60:.0f} min; check that the cluster has workers with "
+                "as much memory and as many cores as an executor asks for (spark.executor.memory, .cores)"
             ) from None
         raise
     finally:

@@ -101,8 +101,8 @@ def _documents(spark: SparkSession, path: str) -> dict[str, dict[str, Any]]:
             document = None
         if not isinstance(document, dict):
             raise PipelineError(
-                f"`{file}` is damaged, it holds no whole JSON object; restore it, or remove its folder and run the job "
-                "again that wrote it"
+                f"`{file}` is damaged: it is not a complete JSON object; restore it, or remove its folder and rerun "
+                "the job that wrote it"
             )
         documents[_end_of(unquote(file).rpartition("/")[0], path)] = document
     return documents

@@ -18,7 +18,7 @@ _KLAMM = [sys.executable, "-c", "import sys; from app.cli.entry_point import mai
 @pytest.mark.parametrize("port", ["0", "65536", "73616"])
 def test_a_port_that_is_none_is_refused_and_not_dialled_modulo(port: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "x.csv", "--as", "User:admin", "--klamm", f"http://127.0.0.1:{port}"]) == 2
-    assert f"--klamm: port {port} is none" in capsys.readouterr().err
+    assert f"--klamm: {port} is not a port" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -105,4 +105,4 @@ def test_words_in_another_encoding_are_told_before_anybody_is_asked(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
-    assert "is not UTF-8; type it in a terminal whose locale is UTF-8" in capsys.readouterr().err
+    assert "is not UTF-8; type it in a terminal with a UTF-8 locale" in capsys.readouterr().err

@@ -85,7 +85,7 @@ def test_a_setting_that_can_not_be_used_is_named_as_it_was_given(
     assert _told(capsys).startswith("--host: `0.0.0.0` can be reached from other machines")
     monkeypatch.setenv("KLAMM_HOST", "nowhere.invalid")
     assert main(["serve"]) == 2
-    assert _told(capsys).startswith("KLAMM_HOST: `nowhere.invalid` is no address (")
+    assert _told(capsys).startswith("KLAMM_HOST: `nowhere.invalid` can't be resolved (")
     monkeypatch.delenv("KLAMM_HOST")
     Path("klamm.toml").write_text('tls.certificate = "none"\ntls.key = "none"')
     assert main(["serve"]) == 2
@@ -157,5 +157,5 @@ def test_super_users_with_the_wrong_sign_between_them_are_told(
     assert [record.msg for record in caplog.records] == ["super_user_in_doubt"] * 2
     first, second = (str(vars(record)["why"]) for record in caplog.records)
     assert "`User:a,User:b` is one principal" in first
-    assert "super.users has `;` between" in first
+    assert "separate the principals of super.users with `;`" in first
     assert "`user:c` is not `User:c`" in second

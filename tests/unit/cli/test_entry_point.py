@@ -138,7 +138,7 @@ def test_a_missing_example_is_told_before_anything_is_started(
 
 def test_an_example_needs_a_port(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--uds", "k.sock", "--example", "acls.json"]) == 2
-    assert _told(capsys) == "--example speaks to host and port; leave out --uds (KLAMM_UDS)"
+    assert _told(capsys) == "--example needs host and port; leave out --uds (KLAMM_UDS)"
 
 
 @pytest.mark.parametrize("arguments", [[], ["serve", "--threads", "2"], ["serve", "now"]])

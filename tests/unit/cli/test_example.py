@@ -109,13 +109,13 @@ def test_a_missing_example_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("acls", "decisions", "told"),
     [
-        (b"{", "[]", r"acls\.json` is no JSON in UTF-8 \(Expecting property name .* line 1 column 2"),
-        (b"\xff", "[]", r"acls\.json` is no JSON in UTF-8 \("),
-        (b"[]", "[]", r"acls\.json` is no body of createAcls; "),
-        (b"{}", "{", r"decisions\.json` is no JSON in UTF-8 \("),
-        (b"{}", "[{}]", r"decisions\.json` is no list of objects with `shows` and `request`; "),
-        (b"{}", "[1]", r"decisions\.json` is no list of objects with `shows` and `request`; "),
-        (b"{}", "1", r"decisions\.json` is no list of objects with `shows` and `request`; "),
+        (b"{", "[]", r"acls\.json` is not JSON in UTF-8 \(Expecting property name .* line 1 column 2"),
+        (b"\xff", "[]", r"acls\.json` is not JSON in UTF-8 \("),
+        (b"[]", "[]", r"acls\.json` is not a body of createAcls; "),
+        (b"{}", "{", r"decisions\.json` is not JSON in UTF-8 \("),
+        (b"{}", "[{}]", r"decisions\.json` is not a list of objects with `shows` and `request`; "),
+        (b"{}", "[1]", r"decisions\.json` is not a list of objects with `shows` and `request`; "),
+        (b"{}", "1", r"decisions\.json` is not a list of objects with `shows` and `request`; "),
     ],
 )
 def test_the_file_that_is_no_example_is_named(tmp_path: Path, acls: bytes, decisions: str, told: str) -> None:

@@ -86,9 +86,9 @@ def test_it_gives_way_to_other_processes_unless_it_is_to_be_fast(
         (["-", "--rate", "1000001"], "expected a whole number from 0 to 1,000,000"),
         (["-", "--rate", "fast"], "expected a whole number from 0 to 1,000,000"),
         (["-", "--batch", "٣"], "expected a whole number from 1 to 10,000"),
-        (["-", "--actor", "me"], "`me` is no principal such as User:admin"),
-        (["-", "--actor", "User:\x1bx"], "`User:\\x1bx` is no principal such as User:admin"),
-        (["-", "--actor", "User:\udcff"], "`User:\\udcff` is no principal such as User:admin"),
+        (["-", "--actor", "me"], "`me` is not a principal such as User:admin"),
+        (["-", "--actor", "User:\x1bx"], "`User:\\x1bx` is not a principal such as User:admin"),
+        (["-", "--actor", "User:\udcff"], "`User:\\udcff` is not a principal such as User:admin"),
         (["-", "--comment", "x" * 501], "klamm import: --comment: it has 501 characters, and may have 500; see"),
         (["-", "--comment", " "], "--comment: it must not be empty"),
         (["-", "--comment", "a\x1bb"], "--comment: it contains U+001B"),
@@ -112,7 +112,7 @@ def test_a_file_that_is_missing_or_bad_is_told_and_nothing_is_written(
     assert main(["import", str(path)]) == 2
     said = capsys.readouterr().err
     fault = "not JSON: Expecting property name enclosed in double quotes (column 2)"
-    assert said == f"klamm import: nothing was written; mend this first:\n{path}:1: {fault}\n"
+    assert said == f"klamm import: nothing was written; fix this first:\n{path}:1: {fault}\n"
     assert store.batches == []
 
 
@@ -122,9 +122,8 @@ def test_a_store_that_refuses_is_told_with_how_far_it_came(
     store.unreachable = True
     assert main(["import", str(path)]) == 1
     assert capsys.readouterr().err == (
-        "klamm import: database `127.0.0.1:1/klamm`, user `klamm`: "
-        f"PostgreSQL can't be reached; retry; 0 of the 2 ACLs in `{path}` are in the store; "
-        "once that is mended, the same command carries on from there\n"
+        "klamm import: database `127.0.0.1:1/klamm`, user `klamm`: PostgreSQL can't be reached; retry; 0 of the 2 "
+        f"ACLs in `{path}` are in the store; once that is fixed, run the same command again to resume\n"
     )
 
 
@@ -143,7 +142,7 @@ def test_a_file_that_changes_underneath_is_told_with_how_far_it_came(
     assert main(["import", str(path)]) == 2
     said = capsys.readouterr().err
     assert said.startswith(
-        f"klamm import: {path}:1: the file was changed while it was read (`resource_type`: the field is "
+        f"klamm import: {path}:1: the file changed while it was being read (`resource_type`: the field is "
     )
     assert "; 0 of the 2 ACLs in " in said
     assert store.batches == []
@@ -220,14 +219,14 @@ def test_timeouts_are_told_as_the_stores(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--as", "User:a"], "name the service as well, --klamm"),
-        (["--token-file", "x"], "name the service as well, --klamm"),
+        (["--as", "User:a"], "these need --klamm; name the service"),
+        (["--token-file", "x"], "these need --klamm; name the service"),
         (
             ["--klamm", "http://127.0.0.1:1", "--as", "User:a", "--actor", "User:b"],
-            "--actor: a service names its callers",
+            "--actor: a service records the caller",
         ),
         (["--klamm", "http://127.0.0.1:1", "--as", "User:a", "--data-dir", "x"], "--data-dir: a service has its own"),
-        (["--klamm", "http://127.0.0.1:1"], "as whom?"),
+        (["--klamm", "http://127.0.0.1:1"], "no principal is given;"),
     ],
 )
 def test_flags_that_do_not_go_together_are_told(

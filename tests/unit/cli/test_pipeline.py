@@ -56,7 +56,7 @@ def test_what_java_has_no_way_to_is_refused(dsn: str) -> None:
 
 
 def test_the_embedded_postgresql_is_found_while_it_runs(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"no `klamm serve` is at work on `.*`; start it"):
+    with pytest.raises(PipelineError, match=r"no `klamm serve` is running on `.*`; start it"):
         embedded_source(tmp_path / "none")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -68,7 +68,7 @@ def test_the_embedded_postgresql_is_found_while_it_runs(tmp_path: Path) -> None:
         "klamm",
         "geheim",
     )
-    with pytest.raises(PipelineError, match="no `klamm serve` is at work"):
+    with pytest.raises(PipelineError, match="no `klamm serve` is running"):
         embedded_source(tmp_path)
 
 
@@ -80,8 +80,8 @@ def test_without_the_extra_it_is_said_which_one() -> None:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert ended.stderr == (
-        "klamm pipeline: it needs the extra `spark`; in a clone `make setup` installs it, as does "
-        ".venv/bin/pip install -e '.[spark]'\n"
+        "klamm pipeline: the extra `spark` is not installed; in a clone run `make setup`, or .venv/bin/pip install "
+        "-e '.[spark]'\n"
     )
 
 
@@ -92,7 +92,7 @@ def test_what_can_not_be_loaded_is_no_find_of_a_job() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 3
-    assert ended.stderr.startswith("klamm pipeline: it can't be loaded (")
+    assert ended.stderr.startswith("klamm pipeline: can't load it (")
     assert len(ended.stderr.splitlines()) == 1
 
 

@@ -64,7 +64,7 @@ def told(path: Path) -> list[str]:
     with open_acls(str(path)) as file, pytest.raises(UsageError) as refused:
         file.check(lambda _: None)
     first, *problems = str(refused.value).splitlines()
-    assert first == "nothing was written; mend this first:"
+    assert first == "nothing was written; fix this first:"
     return [problem.removeprefix(f"{path.parent}{os.sep}") for problem in problems]
 
 
@@ -346,7 +346,7 @@ def test_a_disk_without_room_for_standard_input_is_told(monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(LINE)))
     monkeypatch.setattr("shutil.copyfileobj", full)
     place = tempfile.gettempdir()
-    with pytest.raises(UsageError, match=rf"can't keep `<standard input>` in `{place}` \(No space"), open_acls("-"):
+    with pytest.raises(UsageError, match=rf"can't copy `<standard input>` to `{place}` \(No space"), open_acls("-"):
         pass
 
 
@@ -357,7 +357,7 @@ def test_a_file_that_was_changed_after_its_check_is_told(path: Path) -> None:
         path.write_bytes(LINE + b"\nx")
         acls = file.additions()
         assert next(acls) == NewAcl(topic("orders"))
-        with pytest.raises(UsageError, match=r"acls:2: the file was changed while it was read \(not JSON"):
+        with pytest.raises(UsageError, match=r"acls:2: the file changed while it was being read \(not JSON"):
             next(acls)
 
 

@@ -84,7 +84,7 @@ def test_the_version_is_klamm_s() -> None:
 def test_words_that_belong_to_no_option_are_told() -> None:
     code, _, err = run("--list", "orders", "--topic", "a", "b\x1b[2J")
     assert code == 1
-    assert "`orders` is no option" in err
+    assert "`orders` is not an option" in err
     assert "\x1b" not in err
 
 
@@ -139,12 +139,12 @@ def test_a_word_that_is_no_operation_is_named_beside_kafka_s_own_refusal() -> No
     assert (code, out) == (1, "")
     first, second, *_ = err.splitlines()
     assert first.startswith("ResourceType TOPIC only supports operations [ALL, READ,")
-    assert second == "klamm acls: --operation: `Raed` is no operation; did you mean Read?"
+    assert second == "klamm acls: --operation: `Raed` is not an operation; did you mean Read?"
 
 
 def test_an_operation_that_is_not_like_any_gets_the_list() -> None:
     _, _, err = run("--add", "--operation", "x\x1b" * 9_000, "--topic", "t", "--allow-principal", "User:a")
-    assert "is no operation; one of All, Read, Write, " in err
+    assert "is not an operation; one of All, Read, Write, " in err
     assert "\x1b" not in err
     assert len(err) < 2_000
 
@@ -154,8 +154,8 @@ def test_a_pattern_type_that_is_none_is_told_with_those_there_are(action: str) -
     code, out, err = run(action, "--resource-pattern-type", "prefix", "--topic", "t")
     assert (code, out) == (1, f"{FAILED}Cannot parse argument 'prefix' of option resource-pattern-type\n")
     assert err == (
-        "klamm acls: --resource-pattern-type is LITERAL or PREFIXED, or to list and remove also ANY or MATCH; "
-        "did you mean PREFIXED?\n"
+        "klamm acls: --resource-pattern-type must be LITERAL or PREFIXED, or with --list and --remove also ANY or "
+        "MATCH; did you mean PREFIXED?\n"
     )
 
 

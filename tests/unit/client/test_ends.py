@@ -48,5 +48,5 @@ def test_what_is_no_time_is_refused_with_the_way_out(text: str) -> None:
 
 
 def test_what_is_past_is_refused() -> None:
-    with pytest.raises(UsageError, match="--allow-for: 2001-01-01T00:00:00Z is past"):
+    with pytest.raises(UsageError, match="--allow-for: 2001-01-01T00:00:00Z is in the past"):
         end_of("2001-01-01T00:00:00Z", "allow-for")

@@ -89,7 +89,8 @@ def test_ends_and_owners_are_written_or_counted_as_left_out(
     else:
         assert [terms_of(acl) for acl in acls] == [{}, {}]
         assert err.endswith(
-            f"left out: the ends and owners of 1 ACL, which --format {each.name} can't say (klamm, csv, jsonl can)\n"
+            f"left out: the ends and owners of 1 ACL, which --format {each.name} can't express "
+            "(klamm, csv, jsonl can)\n"
         )
 
 
@@ -121,7 +122,7 @@ def test_the_filters_are_the_services(words: list[str], expected: dict[str, obje
         (["--format", "xml"], "--format: `xml` is no format; there are klamm, rpk, confluent, csv, kafka-acls"),
         (["--resource-pattern-type", "MATCH"], "--resource-pattern-type MATCH needs a name"),
         (["--force"], "--force replaces a file; name the file with --output"),
-        (["--principal", "alice"], "`alice` is no principal"),
+        (["--principal", "alice"], "`alice` is not a principal"),
         (["--output", "."], "--output: `.` is not a regular file"),
         (["--output", "/dev/null"], "--output: `/dev/null` is not a regular file"),
         (["--output", "missing/x"], "--output: there is no folder"),
@@ -181,7 +182,7 @@ def test_a_file_that_comes_meanwhile_is_left_alone(
         link(source, destination)
 
     monkeypatch.setattr(os, "link", late)
-    with ScriptedServer(listing({})) as server, pytest.raises(UsageError, match="has been created meanwhile"):
+    with ScriptedServer(listing({})) as server, pytest.raises(UsageError, match="was created in the meantime"):
         run(server, "--output", str(target))
     assert target.read_text() == "theirs"
     assert names_in(tmp_path) == ["acls"]
@@ -272,8 +273,8 @@ def test_the_feeds_snapshot_is_written_whole_or_not_at_all(tmp_path: Path, capsy
     text = "".join(f"{json.dumps(each)}\n" for each in whole)
     ended = text[: text.index('{"type": "synced')] + '{"type": "end", "token": null, "reason": "reload"}\n'
     for body, told in (
-        (ended, r"ended the snapshot before its end \(reload\)"),
-        (text[:-30], "broke the snapshot off"),
+        (ended, r"ended the snapshot early \(reload\)"),
+        (text[:-30], "closed the connection during the snapshot"),
     ):
         with ScriptedServer(Answer(body=body.encode())) as server, pytest.raises(ServiceError, match=told):
             run(server, *words)
@@ -281,9 +282,9 @@ def test_the_feeds_snapshot_is_written_whole_or_not_at_all(tmp_path: Path, capsy
     with ScriptedServer(Answer(body=text.encode())) as server:
         assert run(server, *words) == ""
     assert target.read_text() == text
-    assert capsys.readouterr().err == "all ACLs and properties as of token e:7; klamm verify proves them\n"
+    assert capsys.readouterr().err == "all ACLs and properties as of token e:7; klamm verify checks them\n"
     with ScriptedServer(Answer(body=b"{}\n")) as server:
-        with pytest.raises(ServiceError, match="does not answer as Klamm does"):
+        with pytest.raises(ServiceError, match="does not answer like Klamm"):
             run(server, "--format", "feed")
-        with pytest.raises(UsageError, match="is proved as a whole; leave --principal"):
+        with pytest.raises(UsageError, match="can only be verified as a whole; leave --principal"):
             run(server, "--format", "feed", "--topic", "a")

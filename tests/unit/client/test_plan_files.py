@@ -79,7 +79,7 @@ def test_what_is_no_saved_plan_is_refused(tmp_path: Path, change: dict[str, obje
     path = tmp_path / "plan.json"
     save_plan(str(path), "", PLAN)
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with pytest.raises(UsageError, match="is no plan that this version of klamm has saved"):
+    with pytest.raises(UsageError, match="is not a plan that this version of klamm has saved"):
         load_plan(str(path))
 
 
@@ -90,7 +90,7 @@ def test_an_acl_that_could_not_be_created_is_refused(tmp_path: Path, field: str)
     body = json.loads(path.read_text())
     body["create"][0][field] = {"operation": "FLY", "principal": "nobody", "resource_name": ""}[field]
     path.write_text(json.dumps(body))
-    with pytest.raises(UsageError, match="is no plan"):
+    with pytest.raises(UsageError, match="is not a plan"):
         load_plan(str(path))
 
 
@@ -98,7 +98,7 @@ def test_an_acl_that_could_not_be_created_is_refused(tmp_path: Path, field: str)
 def test_garbage_is_refused(tmp_path: Path, raw: bytes) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(raw)
-    with pytest.raises(UsageError, match="is no plan"):
+    with pytest.raises(UsageError, match="is not a plan"):
         load_plan(str(path))
 
 
@@ -116,7 +116,7 @@ def test_a_key_that_comes_twice_is_refused(tmp_path: Path, key: str, again: str)
     text = path.read_text()
     assert text.count(key) == 1
     path.write_text(text.replace(key, f"{key}, {again}"))
-    with pytest.raises(UsageError, match="is no plan"):
+    with pytest.raises(UsageError, match="is not a plan"):
         load_plan(str(path))
 
 
@@ -129,10 +129,13 @@ def test_a_plan_fits_what_it_was_made_of(prune: Prune) -> None:
 @each_case(
     ("plan", "why"),
     [
-        (replace(PLAN, delete=unending([acl("c")])), "it deletes what is not there"),
-        (replace(PLAN, create=unending([acl("a")])), "it creates what is there"),
-        (replace(PLAN, prune=replace(SOME, prefixes=("a",)), prunable=1), "it deletes what its `prune` leaves alone"),
-        (replace(PLAN, prune=Prune(), prunable=0), "it deletes what its `prune` leaves alone"),
+        (replace(PLAN, delete=unending([acl("c")])), "it deletes ACLs that do not exist"),
+        (replace(PLAN, create=unending([acl("a")])), "it creates ACLs that exist already"),
+        (
+            replace(PLAN, prune=replace(SOME, prefixes=("a",)), prunable=1),
+            "it deletes ACLs that its `prune` leaves alone",
+        ),
+        (replace(PLAN, prune=Prune(), prunable=0), "it deletes ACLs that its `prune` leaves alone"),
         (replace(PLAN, prunable=0), "its `prunable` is not 2"),
         (replace(PLAN, prunable=10**9), "its `prunable` is not 2"),
         (replace(PLAN, unchanged=0), "its `unchanged`, `left_alone`, changes and deletes do not make up 2 ACLs"),
@@ -142,7 +145,7 @@ def test_a_plan_fits_what_it_was_made_of(prune: Prune) -> None:
 def test_a_plan_that_was_made_of_nothing_like_it_is_refused(plan: Plan, why: str) -> None:
     with pytest.raises(UsageError) as refused:
         check_plan("plan.json", plan, THERE)
-    assert str(refused.value) == f"--plan: `plan.json` does not fit the ACLs that it was made of: {why}; plan again"
+    assert str(refused.value) == f"--plan: `plan.json` does not match the ACLs that it was made from: {why}; plan again"
 
 
 def test_the_bound_on_deletes_holds_whatever_the_plan_says() -> None:

@@ -22,21 +22,21 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "said"),
     [
         ("who orders", "RESOURCE: .*write it as `topic:orders`"),
-        ("who topic:x --operation LOOK", "--operation: `LOOK` is no operation"),
-        ("who topic:x --host somewhere", "--host: `somewhere` is no address"),
+        ("who topic:x --operation LOOK", "--operation: `LOOK` is not an operation that can be requested"),
+        ("who topic:x --host somewhere", "--host: `somewhere` is not an address"),
         ("who topic:x --offset -3", "--offset: expected"),
         ("what alice", "PRINCIPAL: .*such as `User:alice`"),
         ("who topic:a\udcff", r"RESOURCE: `topic:a\\udcff` is not UTF-8"),
         ("what User:\udcff", "PRINCIPAL: .*not UTF-8"),
         ("effective --resources \udcff.txt", "--resources: .*not UTF-8"),
         ("what User:alice --limit 0", "--limit: expected a whole number from 1 to 2,147,483,647, not `0`"),
-        ("snapshot --time yesterday", "--time: `yesterday` is no time"),
-        ("snapshot --time 2026-11-22T12:00:00", "names no zone; add Z for UTC"),
-        ("effective --since noon", "--since: `noon` is no time"),
+        ("snapshot --time yesterday", "--time: `yesterday` is not a time"),
+        ("snapshot --time 2026-11-22T12:00:00", "has no time zone; add Z for UTC"),
+        ("effective --since noon", "--since: `noon` is not a time"),
         ("ingest --decisions a*b", "--decisions: Spark reads `\\*`"),
         ("hygiene --days 0", "--days: expected a whole number from 1 to 36,500, not `0`"),
         ("what-if --create x --name ../x", "--name: `../x` can't be a folder's name"),
-        ("what-if --create x --until noon", "--until: `noon` is no time"),
+        ("what-if --create x --until noon", "--until: `noon` is not a time"),
         ("export --ranges 0", "--ranges: expected a whole number from 1 to"),
         ("exprot", r"JOB: `exprot` is none of export, .*; did you mean export\?"),
         ("hygiene --nights 3", "there is no `--nights`"),
@@ -79,7 +79,7 @@ def test_a_time_for_a_log_that_is_not_read_is_refused(tmp_path: Path, capsys: py
     asked = ["effective", "--home", str(tmp_path), "--resources", str(listed), "--since", "2026-11-22T12:00:00Z"]
 
     assert main(asked) == 2
-    assert "--since is about the decision log" in capsys.readouterr().err
+    assert "--since applies to the decision log" in capsys.readouterr().err
     main([*asked, "--seen"])
     assert "Spark was started" in capsys.readouterr().err
 

@@ -69,7 +69,7 @@ sys.exit(job.main(["what-if", "--create", {str(PAGE)!r}]))
 """
     ended = subprocess.run([sys.executable, "-c", tried], capture_output=True, text=True, check=False)
     assert ended.returncode == 2, ended.stderr
-    assert "files of ACLs are read by the package " in ended.stderr
+    assert "reading files of ACLs needs the package " in ended.stderr
 
 
 def test_a_driver_that_can_not_draw_refuses_the_report_alone() -> None:
@@ -86,7 +86,7 @@ sys.exit(job.main(["report"]))
     ended = subprocess.run([sys.executable, "-c", tried], capture_output=True, text=True, check=False, timeout=100)
     assert ended.returncode == 2, ended.stderr
     assert ended.stdout == "['export', 'ingest', 'snapshot', 'effective', 'hygiene']\n"
-    assert ended.stderr == "report    the report is drawn by jinja2 and plotly; install klamm[spark] here\n"
+    assert ended.stderr == "report    the report needs jinja2 and plotly; install klamm[spark] here\n"
 
 
 def test_a_driver_elsewhere_without_klamm_ends_with_a_code_that_is_no_find(tmp_path: Path) -> None:

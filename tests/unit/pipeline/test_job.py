@@ -83,7 +83,7 @@ def test_a_job_that_ends_well_tells_its_numbers(
     [
         (PipelineError("`x` is no file; name one"), 2, "probe     `x` is no file; name one"),
         (ZeroDivisionError("oh"), 3, "probe     ZeroDivisionError: oh (--debug shows all)"),
-        (KeyboardInterrupt(), 130, "probe     interrupted; what was written is whole, and the job can be run again"),
+        (KeyboardInterrupt(), 130, "probe     interrupted; what was written is complete, and the job can be run again"),
     ],
 )
 def test_every_fault_is_one_line_and_a_code(

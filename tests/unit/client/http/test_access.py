@@ -113,8 +113,8 @@ def test_a_file_says_what_flags_do_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("bootstrap.servers=x:1", "line 1: there is no property `bootstrap.servers`"),
-        ("\n\nprincipal=User:a\nprincipal=User:b", "line 4: `principal` stands there a second time"),
+        ("bootstrap.servers=x:1", "line 1: unknown property `bootstrap.servers`"),
+        ("\n\nprincipal=User:a\nprincipal=User:b", "line 4: `principal` is set twice"),
         ("token=a\ntoken.file=b", "keep one of them"),
         ("principal=alice", "`principal`"),
         ("request.timeout.ms=soon", "`request.timeout.ms`"),

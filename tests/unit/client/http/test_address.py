@@ -33,18 +33,18 @@ def test_addresses_are_taken_in_one_spelling(text: str, address: str) -> None:
         ("10.0.0.5:8080", "`10.0.0.5:8080` lacks http:// or https://; write http://10.0.0.5:8080"),
         ("klamm", "`klamm` lacks http:// or https://; write http://klamm"),
         ("[::1]:80", "`[::1]:80` lacks http:// or https://; write http://[::1]:80"),
-        ("http://h:1/v1", "the paths of the API are klamm's own to add; leave them out: http://h:1"),
-        ("http://h:1/v1/", "the paths of the API are klamm's own to add; leave them out: http://h:1"),
-        ("http://h:1/v1/acls", "the paths of the API are klamm's own to add; leave them out: http://h:1"),
-        ("https://h/klamm/v1", "the paths of the API are klamm's own to add; leave them out: https://h/klamm"),
-        ("http://h/?a=b", "an address has no `?` or `#`; leave them out"),
-        ("http://h/#", "an address has no `?` or `#`; leave them out"),
+        ("http://h:1/v1", "klamm adds the API's paths itself; leave them out: http://h:1"),
+        ("http://h:1/v1/", "klamm adds the API's paths itself; leave them out: http://h:1"),
+        ("http://h:1/v1/acls", "klamm adds the API's paths itself; leave them out: http://h:1"),
+        ("https://h/klamm/v1", "klamm adds the API's paths itself; leave them out: https://h/klamm"),
+        ("http://h/?a=b", "the URL must not have `?` or `#`; leave them out"),
+        ("http://h/#", "the URL must not have `?` or `#`; leave them out"),
         ("ftp://h", "expected http://host:port, https://host:port or unix:/path, not `ftp://h`"),
         ("http://", "expected http://host:port, https://host:port or unix:/path, not `http://`"),
         ("", "expected http://host:port, https://host:port or unix:/path, not ``"),
-        ("http://h:99999", "port 99999 is none; write one from 1 to 65535"),
+        ("http://h:99999", "99999 is not a port; use one from 1 to 65535"),
         ("unix:run/klamm.sock", "write the socket's whole path, such as unix:/run/klamm/klamm.sock"),
-        ("unix:/" + "x" * 107, "the path of a socket has 107 bytes at most; make it shorter"),
+        ("unix:/" + "x" * 107, "the path of a socket may have at most 107 bytes; make it shorter"),
     ],
 )
 def test_what_is_no_address_is_told_in_one_line_with_the_way_out(text: str, told: str) -> None:
@@ -55,7 +55,7 @@ def test_what_is_no_address_is_told_in_one_line_with_the_way_out(text: str, told
 
 @pytest.mark.parametrize("text", ["http://u:secret@h:1", "u:secret@h:1", "//u:secret@h", "http://u:secret@h:x"])
 def test_a_password_is_never_repeated(text: str) -> None:
-    with pytest.raises(UsageError, match="no name or password") as caught:
+    with pytest.raises(UsageError, match="user or password") as caught:
         checked_url(text)
     assert "secret" not in str(caught.value)
 

@@ -60,7 +60,7 @@ def test_what_access_changes_comes_first_and_then_the_acls() -> None:
 
 
 def test_nothing_to_do_is_said_without_tables() -> None:
-    assert page([GOOD], [GOOD]) == "### klamm plan\n\nNothing to do: the one ACL of the file is there.\n"
+    assert page([GOOD], [GOOD]) == "### klamm plan\n\nNothing to do: the one ACL of the file exists already.\n"
 
 
 def test_what_apply_would_refuse_and_what_is_not_known_is_said() -> None:
@@ -120,7 +120,7 @@ def test_a_cell_shows_its_text_and_nothing_else(text: str) -> None:
 def test_long_lists_and_long_names_are_cut_with_their_number() -> None:
     many = [GOOD._replace(resource_name=f"t{number:04}") for number in range(MAX_LINES + 50)]
     text = page(many)
-    assert "... and 50 more; `--output json` tells all" in text
+    assert "... and 50 more; `--output json` shows all" in text
     assert len([row for row in rows(text) if row[0] == "ALLOW"]) == MAX_LINES
 
     long = [GOOD._replace(resource_name=f"{number:04}{'|' * 30_000}") for number in range(150)]

@@ -65,7 +65,7 @@ def test_more_deletes_than_the_bound_are_refused_with_the_way_out() -> None:
     there = acls(*map(str, range(300)))
     kept = acls(*map(str, range(199)))
     assert Limits().refusal(plan_of(kept, there)) == (
-        "101 ACLs would be deleted, more than --max-deletes 100; if that is meant, say --max-deletes 101"
+        "101 ACLs would be deleted, more than --max-deletes 100; if that is intended, add --max-deletes 101"
     )
     assert Limits().refusal(plan_of(kept | acls("199"), there)) is None
     assert Limits(max_deletes=101).refusal(plan_of(kept, there)) is None
@@ -75,7 +75,7 @@ def test_more_deletes_than_the_bound_are_refused_with_the_way_out() -> None:
 def test_a_greater_part_than_the_bound_is_refused_with_the_way_out() -> None:
     three = acls("a", "b", "c")
     assert Limits().refusal(plan_of(acls("a"), three)) == (
-        "2 of 3 ACLs would be deleted (67 %), more than --max-delete-percent 50; if that is meant, say "
+        "2 of 3 ACLs would be deleted (67 %), more than --max-delete-percent 50; if that is intended, add "
         "--max-delete-percent 67"
     )
     assert Limits(max_delete_percent=67).refusal(plan_of(acls("a"), three)) is None

@@ -57,7 +57,7 @@ def test_a_file_in_another_coat_is_told_what_it_is(tmp_path: Path, content: byte
 def test_a_known_format_is_told_line_by_line_and_so_is_one_that_was_named(tmp_path: Path) -> None:
     path = tmp_path / "acls"
     path.write_text(f"{LINE}x\n")
-    assert refusal(path).startswith(f"nothing was written; mend this first:\n{path}:2: not JSON")
+    assert refusal(path).startswith(f"nothing was written; fix this first:\n{path}:2: not JSON")
     path.write_text("x\n")
     assert f"{path}:1: not JSON" in refusal(path, "jsonl")
 
@@ -66,7 +66,7 @@ def test_json_lines_are_known_by_their_first_line_even_if_it_is_damaged(tmp_path
     path = tmp_path / "acls"
     for first in ('{"resource_type": "TOPIC", "resource_na\n', '{"operation": 1}\n', "{}\n", '\n\n{"resource_type"\n'):
         path.write_text(f"{first}{LINE}")
-        assert "mend this first" in refusal(path), first
+        assert "fix this first" in refusal(path), first
 
 
 def test_what_can_be_read_once_only_is_kept() -> None:

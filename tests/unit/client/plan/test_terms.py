@@ -90,7 +90,7 @@ def test_they_survive_in_a_saved_plan(tmp_path: Path) -> None:
 def test_a_saved_plan_that_changes_what_is_other_meanwhile_does_not_fit() -> None:
     there = {each: AclTerms(END, "o") for each in map(topic, ("a", "b", "c", "d", "old"))}
     check_plan("plan.json", PLAN, there)
-    with pytest.raises(UsageError, match="it changes what is not there, or has another end or owner"):
+    with pytest.raises(UsageError, match="it changes ACLs that do not exist, or that have another end or owner"):
         check_plan("plan.json", PLAN, {**there, topic("a"): AclTerms(END, "other")})
 
 
@@ -101,7 +101,7 @@ def test_a_saved_plan_with_wrong_terms_is_refused(tmp_path: Path, field: dict[st
     body = json.loads(path.read_text())
     body["change"][0] |= field
     path.write_text(json.dumps(body))
-    with pytest.raises(UsageError, match="is no plan"):
+    with pytest.raises(UsageError, match="is not a plan"):
         load_plan(str(path))
 
 
@@ -159,5 +159,5 @@ def test_an_acl_whose_end_has_passed_is_not_wanted_any_more(tmp_path: Path) -> N
     wanted.print_sources("klamm plan", err)
     assert err.getvalue().endswith("a`: 1 ACL, and 1 ACL that ended\n")
     # Taken for a wish, it would be the wish to have no ACL at all.
-    with pytest.raises(UsageError, match="have no ACL that has not ended"):
+    with pytest.raises(UsageError, match="have no ACL that is still in effect"):
         read_wanted([written(tmp_path / "c", NewAcl(topic("a"), past - timedelta(1)))], None)

@@ -115,10 +115,10 @@ def test_an_empty_folder_is_no_plan_to_delete_everything(tmp_path: Path) -> None
 def test_what_is_no_file_is_an_error_and_is_not_opened(tmp_path: Path) -> None:
     written(tmp_path / "acls" / "a.jsonl", "t0")
     os.mkfifo(tmp_path / "acls" / "pipe")
-    assert "is no file" in refusal(tmp_path / "acls")
+    assert "is not a regular file" in refusal(tmp_path / "acls")
     (tmp_path / "acls" / "pipe").unlink()
     (tmp_path / "acls" / "gone.jsonl").symlink_to("nowhere")
-    assert "is no file" in refusal(tmp_path / "acls")
+    assert "is not a regular file" in refusal(tmp_path / "acls")
 
 
 def test_a_link_to_a_folder_is_an_error_for_it_may_lead_back(tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ def test_a_file_that_is_named_twice_is_an_error(tmp_path: Path) -> None:
     path = written(tmp_path / "acls" / "a.jsonl", "t0")
     (tmp_path / "b.jsonl").symlink_to(path)
     for other in (path, tmp_path / "acls", tmp_path / "b.jsonl"):
-        assert "is named a second time" in refusal(path, other)
-    assert "is named a second time" in refusal(tmp_path / "acls", path)
+        assert "is given twice" in refusal(path, other)
+    assert "is given twice" in refusal(tmp_path / "acls", path)
 
 
 def test_a_folder_of_too_many_files_is_probably_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

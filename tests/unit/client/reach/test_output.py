@@ -50,16 +50,16 @@ def test_who_can_is_told_row_by_row_with_its_acls() -> None:
         "\n"
         "User:alice from any host: READ until 2030-01-31T18:00:00Z\n"
         "    ALLOW READ to User:alice from any host on topic:ord (PREFIXED: all names\n"
-        "        that begin so)\n"
+        "        with this prefix)\n"
         "\n"
         "User:alice from 10.1.0.0/16: nothing; denied READ\n"
         "    ALLOW READ to User:alice from any host on topic:ord (PREFIXED: all names\n"
-        "        that begin so)\n"
+        "        with this prefix)\n"
         "    and 21 more\n"
         "\n"
         "Note\n"
         "  nobody else can\n"
-        "  of several lines of one principal the one with the narrowest host holds\n"
+        "  if a principal has several lines, the narrowest matching host applies\n"
         "  super users can do everything from everywhere: User:admin, User:root\n"
         "\n"
         "As of e:7\n"
@@ -73,10 +73,10 @@ def test_what_can_is_told_with_what_denies_cut_out() -> None:
     assert what(row) == (
         "What User:alice can do\n"
         "\n"
-        "topic:ord (PREFIXED: all names that begin so) from any host: READ\n"
+        "topic:ord (PREFIXED: all names with this prefix) from any host: READ\n"
         "    ALLOW READ to User:alice from any host on topic:ord (PREFIXED: all names\n"
-        "        that begin so)\n"
-        "  but for what these cut out:\n"
+        "        with this prefix)\n"
+        "  except what these deny:\n"
         "    DENY ALL for User:* from 10.1.2.3 on topic:orders until 2030-01-31T18:00:00Z\n"
         "\n"
         "Note\n"
@@ -86,7 +86,7 @@ def test_what_can_is_told_with_what_denies_cut_out() -> None:
     )
     assert list(csv.reader(io.StringIO(what(row, form="csv"))))[1] == [
         *("TOPIC", "PREFIXED", "ord", "*", "READ", "", "", "MatchingAcl"),
-        "ALLOW READ to User:alice from any host on topic:ord (PREFIXED: all names that begin so)",
+        "ALLOW READ to User:alice from any host on topic:ord (PREFIXED: all names with this prefix)",
         "DENY ALL for User:* from 10.1.2.3 on topic:orders until 2030-01-31T18:00:00Z",
     ]
 
@@ -94,12 +94,12 @@ def test_what_can_is_told_with_what_denies_cut_out() -> None:
 @each_case(
     ("found", "note"),
     [
-        (who(), "no ACL gives it to anybody"),
-        (who(holder("User:*")), "whoever is not named has what User:* has"),
+        (who(), "no ACL allows anybody access"),
+        (who(holder("User:*")), "everybody who is not listed has the access of User:*"),
         (who(allowed_by_default=True), "everybody can do everything"),
-        (what(), "no ACL gives it anything"),
+        (what(), "no ACL allows it anything"),
         (what(super_user=True), "it is a super user"),
-        (what(allowed_by_default=True), "everything where no ACL is"),
+        (what(allowed_by_default=True), "everything on resources without ACLs"),
     ],
 )
 def test_what_no_row_says_is_said_in_a_note(found: str, note: str) -> None:

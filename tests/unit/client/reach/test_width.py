@@ -5,7 +5,7 @@ import io
 from app.client.console import Page
 from tests.client_runs import Terminal
 
-LONG = "ALLOW READ to User:svc-payments from any host on topic:payments. (PREFIXED: all names that begin so)"
+LONG = "ALLOW READ to User:svc-payments from any host on topic:payments. (PREFIXED: all names with this prefix)"
 
 
 def test_lines_go_on_further_indented() -> None:
@@ -15,9 +15,9 @@ def test_lines_go_on_further_indented() -> None:
     page.line(LONG, before="FAILED")
     assert out.getvalue() == (
         "    ALLOW READ to User:svc-payments from any host on topic:payments. (PREFIXED:\n"
-        "        all names that begin so)\n"
+        "        all names with this prefix)\n"
         "FAILED ALLOW READ to User:svc-payments from any host on topic:payments.\n"
-        "    (PREFIXED: all names that begin so)\n"
+        "    (PREFIXED: all names with this prefix)\n"
     )
 
 

@@ -91,7 +91,7 @@ def test_what_is_not_wholly_kept_is_not_undone() -> None:
         assert "older than the records that are kept" in str(refused.value)
 
 
-@pytest.mark.parametrize(("shows", "words"), [(False, "takes DescribeConfigs"), (True, "no change")])
+@pytest.mark.parametrize(("shows", "words"), [(False, "needs DescribeConfigs"), (True, "no change")])
 def test_what_is_not_shown_is_not_taken_for_nothing(shows: bool, words: str) -> None:  # noqa: FBT001 - a parameter
     with pytest.raises(ServiceError, match=words):
         read(5, 5, page(shows=shows))
@@ -106,7 +106,7 @@ def test_of_a_few_acls_the_last_change_is_looked_up_by_itself() -> None:
         found = changed_since(service, {one: None, other: None}, at(5), at(9000))
         assert [(subject, each["token"]) for subject, each in found.items()] == [(one, str(at(8000)))]
         assert [each.body["filter"]["resource_name"] for each in server.seen] == ["one", "other"]
-        with pytest.raises(ServiceError, match="too many to look through"):
+        with pytest.raises(ServiceError, match="too many to search"):
             changed_since(service, {"super.users": None}, at(5), at(2_000_000))
 
 
@@ -145,4 +145,4 @@ def test_properties_are_left_alone_if_anything_has_changed() -> None:
     ):
         refused = undone(last)
         assert why in refused
-        assert refused.endswith("not put back: super.users; run the same again for the rest")
+        assert refused.endswith("not restored: super.users; run the same command again for the rest")

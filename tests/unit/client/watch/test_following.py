@@ -139,12 +139,12 @@ def test_a_first_connection_is_waited_for_no_longer_than_told() -> None:
 def test_what_the_feed_has_no_more_is_told_with_the_token_that_works() -> None:
     gone = problem(410, "OFFSET_OUT_OF_RANGE", "the records after this token are gone", oldest_token=f"{EPOCH}:5")
     watch = Watch(gone, after=f"{EPOCH}:1")
-    assert f"klamm watch --after {EPOCH}:5 shows what is left, --snapshot begins anew" in str(watch.error)
+    assert f"klamm watch --after {EPOCH}:5 shows what is left, --snapshot starts over" in str(watch.error)
 
 
 def test_another_epoch_is_told_with_the_way_out() -> None:
     watch = Watch(stream(bookmark(2)), problem(409, "TOKEN_EPOCH_MISMATCH", "another epoch"), after=f"{EPOCH}:1")
-    assert "begin anew with --snapshot, or without --after for what comes" in str(watch.error)
+    assert "start over with --snapshot, or without --after for new changes only" in str(watch.error)
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
@@ -157,7 +157,7 @@ def test_refusals_are_final(status: int) -> None:
 @pytest.mark.parametrize("body", [b"<html>\n", b'{"type": "bookmark"}\n', b"\xff\xfe\n", b"[]\n"])
 def test_a_stream_of_something_else_is_told_as_that(body: bytes) -> None:
     watch = Watch(Answer(body=body), after=f"{EPOCH}:1")
-    assert "the stream is not one of Klamm's" in str(watch.error)
+    assert "the stream is not from Klamm" in str(watch.error)
 
 
 def test_events_of_a_later_version_are_passed_over() -> None:
@@ -175,7 +175,7 @@ def test_a_service_that_says_nothing_is_left() -> None:
 
     with ScriptedServer(silent) as server:
         exchange = Exchange(Access(server.url, "User:a"))
-        with pytest.raises(ServiceError, match=r"has said nothing for 0\.2 s") as fault:
+        with pytest.raises(ServiceError, match=r"has sent nothing for 0\.2 s") as fault:
             list(exchange.lines("/v1/watch", silence_s=0.2))
         exchange.close()
     assert fault.value.again

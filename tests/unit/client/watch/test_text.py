@@ -127,5 +127,5 @@ def test_a_snapshot_is_listed() -> None:
         f"1 ACL and 2 properties as of {TOKEN}:\n",
         "  ALLOW User:alice READ on TOPIC orders\n",
         '  super.users: "User:admin"\n',
-        "and from here on what changes:\n",
+        "changes from here on:\n",
     ]

@@ -113,7 +113,7 @@ def test_what_an_acl_allows_names_it_once() -> None:
     ) == (
         "ALLOWED User:bob READ topic:orders from 10.1.2.3\n"
         "  this ACL decides (MatchingAcl):\n"
-        "    ALLOW READ to User:* from any host on topic:ord (PREFIXED: all names that begin so)\n"
+        "    ALLOW READ to User:* from any host on topic:ord (PREFIXED: all names with this prefix)\n"
         "\n"
         "As of e:7\n"
     )
@@ -157,7 +157,7 @@ def test_what_is_left_out_of_a_list_is_counted() -> None:
 
 def test_what_no_flag_can_say_is_said_in_json() -> None:
     text = printed(smallest_acl=proposed(operation="CLUSTER_ACTION"), denying_acls=[acl(resource_name=" x\u202e")])
-    assert 'no command line can say it; send it to createAcls: {"resource_type": "TOPIC"' in text
+    assert 'no command line can express it; send it to createAcls: {"resource_type": "TOPIC"' in text
     assert 'send it to deleteAcls: {"resource_type": "TOPIC", "resource_name": " x\\u202e"' in text
 
 
@@ -174,8 +174,8 @@ def test_nothing_in_a_name_reaches_the_terminal_as_a_command_and_nothing_is_cut(
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ("SuperUser", "no ACL is asked (SuperUser)"),
-        ("DefaultAllow", "no ACL is on this resource (DefaultAllow)"),
+        ("SuperUser", "ACLs are not checked (SuperUser)"),
+        ("DefaultAllow", "this resource has no ACL (DefaultAllow)"),
         ("FromTheFuture", "FromTheFuture"),
     ],
 )
@@ -189,7 +189,7 @@ def test_the_rule_is_said(rule: str, words: str) -> None:
 
 @pytest.mark.parametrize("body", [None, [], {}, {**NOTHING, "near_misses": [{}]}, {**NOTHING, "acl": 1}])
 def test_what_is_no_explanation_is_told_in_one_line(body: object) -> None:
-    with pytest.raises(ServiceError, match="the answer is not one of Klamm's"):
+    with pytest.raises(ServiceError, match="the answer is not from Klamm"):
         explained(body, "e:7")
 
 
@@ -202,13 +202,13 @@ def arguments(*words: str) -> argparse.Namespace:
 @each_case(
     ("words", "complaint"),
     [
-        (("bob", "READ", "topic:orders", "--host", "10.1.2.3"), "`bob` is no principal"),
-        (("User:bob", "REED", "topic:orders", "--host", "10.1.2.3"), "`REED` is no operation"),
-        (("User:bob", "READ", "orders", "--host", "10.1.2.3"), "`orders` is no resource"),
-        (("User:bob", "READ", "queue:orders", "--host", "10.1.2.3"), "`queue` is no resource type"),
+        (("bob", "READ", "topic:orders", "--host", "10.1.2.3"), "`bob` is not a principal"),
+        (("User:bob", "REED", "topic:orders", "--host", "10.1.2.3"), "`REED` is not a Kafka operation"),
+        (("User:bob", "READ", "orders", "--host", "10.1.2.3"), "`orders` is not a resource"),
+        (("User:bob", "READ", "queue:orders", "--host", "10.1.2.3"), "`queue` is not a Kafka resource type"),
         (
             ("User:bob", "READ", "topic:orders", "--host", "web-1"),
-            "--host: `web-1` is no IP address; write one such as",
+            "--host: `web-1` is not an IP address; use one such as",
         ),
         (("User:bob", "READ", "topic:orders", "--host", "10.1.2.3"), "--as"),
     ],

@@ -168,7 +168,7 @@ def test_a_saved_plan_is_what_it_creates_and_what_it_deletes(tmp_path: Path) -> 
     with pytest.raises(PipelineError, match="give a saved plan to --create"):
         read_candidate([("delete", str(path))])
     path.write_text(path.read_text().replace('"klamm_plan": 2', '"klamm_plan": 3'))
-    with pytest.raises(PipelineError, match="no plan that this version of klamm has saved"):
+    with pytest.raises(PipelineError, match="not a plan that this version of klamm has saved"):
         read_candidate([("create", str(path))])
 
 

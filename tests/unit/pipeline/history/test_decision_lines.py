@@ -117,7 +117,7 @@ def test_a_missing_field_names_its_column(column: str) -> None:
         (b"\xff{}", "not UTF-8"),
         (b"[]", "not a JSON object"),
         (b"7", "not a JSON object"),
-        (b'{"offset": NaN}', "NaN is no JSON number"),
+        (b'{"offset": NaN}', "NaN is not a JSON number"),
         (b'{"offset": 1, "offset": 2}', "more than once"),
         (b"9" * 5000, "not a line of the decision log"),
         (b"[" * 100_000, "not a line of the decision log"),

@@ -119,9 +119,9 @@ def test_manifests_that_do_not_follow_each_other_are_named(batches: tuple[Batch,
 @each_case(
     ("now", "said"),
     [
-        (head(25, hash_at=HASHES[20], cluster_id="other"), "of cluster `cluster` and the store of `other`"),
+        (head(25, hash_at=HASHES[20], cluster_id="other"), "of cluster `cluster`, but the store is of `other`"),
         (head(25, hash_at=HASHES[20], epoch="other"), "restored from a backup"),
-        (head(19), "set back"),
+        (head(19), "rolled back"),
         (head(20, hash=HASHES[19]), "another record at offset 20"),
         (head(25, hash_at=HASHES[19]), "another record at offset 20"),
         (head(25, log_start_offset=22), "trimmed records 21 to 21"),
@@ -212,7 +212,7 @@ def test_differences_are_counted_and_the_first_are_named() -> None:
 def test_one_export_at_a_time_into_a_home(tmp_path: Path) -> None:
     with home_lock(Home(str(tmp_path)), "export"):
         with (
-            pytest.raises(PipelineError, match="another export is at work"),
+            pytest.raises(PipelineError, match="another export is running"),
             home_lock(Home(f"file://{tmp_path}"), "export"),
         ):
             pass

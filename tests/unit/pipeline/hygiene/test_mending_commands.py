@@ -127,7 +127,7 @@ def _only(meant: Meant) -> AclBinding:
 @pytest.mark.parametrize("kind", ["UNUSED", "DETACHED", "OVER_BROAD", "VOID", "WHATEVER"])
 def test_nothing_but_another_deny_is_a_reason_to_remove_a_deny(kind: str) -> None:
     deny = acl(permission_type="DENY")
-    with pytest.raises(ValueError, match=f"{kind} is no reason to remove a DENY"):
+    with pytest.raises(ValueError, match=f"{kind} is not a reason to remove a DENY"):
         Removal(kind, deny)
     assert mend_of(kind, deny, [list(acl().words)]) == []
     assert len(mend_of("REDUNDANT", deny, [])) == 1

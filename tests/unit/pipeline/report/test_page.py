@@ -158,7 +158,7 @@ def test_without_any_resource_the_heat_map_says_where_to_get_them() -> None:
 def test_nothing_found_is_good_news_and_no_empty_chart() -> None:
     none = Figures(head(), access(), hygiene=HygieneFigures({}, {}, []), what_if=WhatIfFigures("x", 1, 0, 0, {}, []))
     text = "".join(Outline(page(none)).said)
-    assert "Hygiene found nothing to mend." in text
+    assert "Hygiene found nothing to fix." in text
     assert "would flip no decision" in text
 
 

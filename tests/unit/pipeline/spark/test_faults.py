@@ -19,7 +19,7 @@ _STACK = "\n\tat org.apache.spark.A.b(A.scala:1)\n\tat py4j.Gateway.invoke(Gatew
                 f'authentication failed for user "klamm"{_STACK}'
             ),
             (
-                'PostgreSQL: FATAL: password authentication failed for user "klamm"; look at the user and '
+                'PostgreSQL: FATAL: password authentication failed for user "klamm"; check the user and '
                 "KLAMM_PIPELINE_JDBC_PASSWORD (or its _FILE)"
             ),
         ),
@@ -79,8 +79,8 @@ def _postgres(text: str) -> str:
 @each_case(
     ("said", "way_out"),
     [
-        (_postgres('FATAL: database "klam" does not exist'), "look at the database that the URL names"),
-        (_postgres('FATAL: role "spark" does not exist'), "look at the user, --jdbc-user"),
+        (_postgres('FATAL: database "klam" does not exist'), "check the database that the URL names"),
+        (_postgres('FATAL: role "spark" does not exist'), "check the user (--jdbc-user)"),
         (_postgres('ERROR: relation "acl_head_v1" does not exist'), "run `klamm migrate` on that database"),
         (_postgres("ERROR: could not extend file: No space left on device"), "the disk of PostgreSQL is full"),
         (
@@ -93,7 +93,7 @@ def _postgres(text: str) -> str:
         ),
         (
             f"x\nCaused by: a.b.NoSuchBucketException: The specified bucket does not exist{_STACK}",
-            "the bucket that --home",
+            "the bucket in --home",
         ),
         ("[TABLE_OR_VIEW_NOT_FOUND] The table or view `x` does not exist", None),
         (f"Job aborted.\nCaused by: java.net.ConnectException: Connection refused{_STACK}", None),

@@ -94,7 +94,7 @@ def test_a_second_run_at_the_same_time_is_refused_and_leaves_the_first_ones_note
     home = Home(str(tmp_path))
     with home_lock(home, "export"):
         (tmp_path / ".lock").write_text("generation 1\njob export\n1 2 3\n")
-        with pytest.raises(PipelineError, match="another export is at work"), home_lock(home, "export"):
+        with pytest.raises(PipelineError, match="another export is running"), home_lock(home, "export"):
             pass
         assert left_in(tmp_path) == [Child(1, 2, 3)]
 

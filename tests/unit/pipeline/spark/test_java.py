@@ -95,7 +95,9 @@ def test_path_is_looked_at_next(tmp_path: Path) -> None:
 
 
 def test_without_any_java_it_is_said_what_to_install(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"^there is no Java; install Java 17, 21 or 25 .*-e '\.\[spark-jvm\]'"):
+    with pytest.raises(
+        PipelineError, match=r"^Java is not installed; install Java 17, 21 or 25 .*-e '\.\[spark-jvm\]'"
+    ):
         find_java({"PATH": str(tmp_path)})
     _java(tmp_path, "11.0.2")
     with pytest.raises(PipelineError, match=r"bin/java` is Java 11.0.2, which Spark does not run on; install"):

@@ -53,11 +53,11 @@ def test_a_source_shows_no_secret() -> None:
 @each_case(
     ("url", "said"),
     [
-        ("postgresql://u:geheim@h/d", "is a URL of libpq's kind"),
+        ("postgresql://u:geheim@h/d", "is a libpq URL"),
         ("jdbc:mysql://h/geheim", "expected jdbc:postgresql://host:port/database"),
-        ("jdbc:postgresql://u:geheim@h/d", "holds a password or a user"),
+        ("jdbc:postgresql://u:geheim@h/d", "holds a user or password"),
         (f"{URL}?password=geheim", "KLAMM_PIPELINE_JDBC_PASSWORD_FILE"),
-        (f"{URL}?sslPassword=geheim", "holds a password"),
+        (f"{URL}?sslPassword=geheim", "holds a user or password"),
         (f"{URL}?user=geheim", "use --jdbc-user"),
         ("jdbc:postgresql://geheim", "expected jdbc"),
         ("jdbc:postgresql:///geheim", "expected jdbc"),
@@ -129,7 +129,7 @@ def test_without_a_url_the_service_is_asked_and_without_a_service_it_is_said() -
 def test_a_database_that_nobody_serves_is_told_before_spark_starts_and_without_its_url() -> None:
     for host in ("127.0.0.1:1", "no-such-host.invalid:5432", "127.0.0.1:1,[::1]:1"):
         asked = argparse.Namespace(**vars(_arguments(f"jdbc:postgresql://{host}/klamm")))
-        with pytest.raises(PipelineError, match=r"^PostgreSQL can't be reached: .*; look at host and port") as fault:
+        with pytest.raises(PipelineError, match=r"^PostgreSQL can't be reached: .*; check host and port") as fault:
             check_reachable(asked, {})
         assert fault.value.exit_code == 3
         assert "127.0.0.1" not in str(fault.value)

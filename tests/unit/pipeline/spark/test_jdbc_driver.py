@@ -43,7 +43,7 @@ def test_the_jar_that_is_named_comes_first(jar: Path, environ: dict[str, str], t
 def test_the_packages_own_comes_next_and_must_be_the_right_one(jar: Path, environ: dict[str, str]) -> None:
     assert find_driver(None, environ, jar).options({}) == {"spark.jars": str(jar)}
     jar.write_bytes(jar.read_bytes() + b"x")
-    with pytest.raises(PipelineError, match="is not the driver that Klamm was built with; install Klamm anew"):
+    with pytest.raises(PipelineError, match="is not the driver that Klamm was built with; reinstall Klamm"):
         find_driver(None, environ, jar)
 
 
@@ -66,7 +66,7 @@ def test_a_jar_with_another_checksum_is_never_used(jar: Path, environ: dict[str,
     assert find_driver(None, environ, tmp_path / "none").jar is None
     assert not kept.exists()
     jar.write_bytes(b"something else")
-    with pytest.raises(PipelineError, match="has another checksum than that driver has"):
+    with pytest.raises(PipelineError, match="does not have that driver's checksum"):
         keep_driver(jar.as_uri(), environ)
     assert not kept.exists()
 

@@ -53,7 +53,7 @@ def test_where_spark_submit_starts_spark_nothing_is_said_of_its_machine() -> Non
         (("--master", "sc://h/;token=geheim"), {}, "Klamm's jobs do not run on Spark Connect"),
         ((), {"SPARK_REMOTE": "sc://h/;token=geheim"}, "Klamm's jobs do not run on Spark Connect"),
         (("--conf", "spark.master=spark://h:7077"), {}, "--conf spark.master: give --master instead"),
-        (("--master", "local[2]"), SUBMITTED, "--master is spark-submit's"),
+        (("--master", "local[2]"), SUBMITTED, "--master is set by spark-submit"),
         (("--driver-memory", "2 GB"), {}, "--driver-memory: expected a size such as 512m"),
         (("--conf", "geheim"), {}, "--conf: expected spark.NAME=VALUE"),
         (("--conf", "spark.hadoop.fs.s3a.secret.key=geheimer"), {}, "looks like a secret"),
@@ -70,6 +70,6 @@ def test_what_can_not_be_is_refused(arguments: tuple[str, ...], environ: dict[st
 def test_a_variable_that_means_nothing_is_refused() -> None:
     refuse_unknown_variables({**dict.fromkeys(VARIABLES, ""), "KLAMM_PORT": "1"})
     with pytest.raises(
-        PipelineError, match="KLAMM_PIPELINE_JDBC_URI: there is no such variable; did you mean KLAMM_PIPELINE_JDBC_URL"
+        PipelineError, match="KLAMM_PIPELINE_JDBC_URI: unknown variable; did you mean KLAMM_PIPELINE_JDBC_URL"
     ):
         refuse_unknown_variables({"KLAMM_PIPELINE_JDBC_URI": ""})
