@@ -15,7 +15,7 @@ from app.rest.http.edge import Reply
 pages = Pages()
 
 
-_STALE = "nothing was done: ACLs have changed since this was planned. This is the plan as things stand now"
+_STALE = "nothing was done: ACLs have changed since this was planned. The plan below is for the current ACLs"
 
 
 @pages.post("/plan")
@@ -52,7 +52,7 @@ async def apply(visit: Visit) -> Reply:
     token = visit.form.get("token", "")
     if not token:
         # INVARIANT: no update is made without a token, which guards it.
-        fault = "the form did not say what it was planned on; look at it once more"
+        fault = "the form does not say which state it was planned on; review the plan again"
         return await _show(visit, change, fields, fault=fault)
     try:
         reached = await make(visit.api, change, token, visit.form.get("comment", "").strip())
@@ -69,7 +69,7 @@ def check_may_change(visit: Visit) -> None:
         if visit.caller is not None and visit.principal is None:
             role = visit.caller.role.value
             raise ClusterAuthorizationException(
-                f"the caller `{visit.caller.name}` has the role {role}: it changes no ACLs"
+                f"the caller `{visit.caller.name}` has the role {role}, which may not change ACLs"
             )
         raise ClusterAuthorizationException(f"`{visit.principal}` needs ALTER on the cluster to change ACLs")
 

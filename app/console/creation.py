@@ -59,7 +59,7 @@ async def creation(visit: Visit) -> Reply:
     check_may_change(visit)
     fields = _fields_of(visit)
     if visit.form.get("linked"):
-        fault = "so much fits no address; what was typed is below"
+        fault = "these fields are too long for a link; they are kept in the form below"
         return _at(fields) or await _form(visit, fields, fault, 400)
     try:
         change = await _change(visit, fields)
@@ -96,7 +96,7 @@ async def _change(visit: Visit, fields: Fields) -> Change:
         if refusal.status != _NOT_FOUND:
             raise
         # The fields stay as typed, and are now for a new ACL.
-        why = f"{refusal.detail}: it was removed meanwhile; `Review` creates a new one"
+        why = f"{refusal.detail}: the ACL was removed in the meantime; `Review` creates a new one"
         raise _FieldsError(why, refusal.status, {**fields, "instead": ""}) from None
 
 
@@ -105,7 +105,7 @@ async def _acl(visit: Visit, acl_id: str) -> Mapping[str, Any]:
     try:
         known = UUID(acl_id)
     except ValueError:
-        raise InvalidRequestException("`instead` is no ACL's id; go back, and choose the ACL again") from None
+        raise InvalidRequestException("`instead` is not the id of an ACL; go back and choose the ACL again") from None
     found: Mapping[str, Any] = await visit.api.get(f"/v1/acls/{known}")
     return found
 

@@ -42,7 +42,7 @@ _PAGE = 1_000
 _ATTEMPTS = 3
 MAX_SHOWN = 200
 _HALF_MADE = "HALF_MADE"
-_NO_CHANGE = "the form does not say which ACLs are meant; go back and begin anew"
+_NO_CHANGE = "the form does not say which ACLs to change; go back and start again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +165,10 @@ async def difference_of(api: Api, change: Change) -> Difference:
         if found is not None:
             break
     else:
-        return Difference(None, unknown="the ACLs change faster than they can be looked at")
+        return Difference(None, unknown="the ACLs change faster than they can be read; try again shortly")
     acls, token = found
     if acls is None:
-        many = f"more than {_MAX_ACLS:,} ACLs bear on this change; `klamm plan` works it out"
+        many = f"more than {_MAX_ACLS:,} ACLs affect this change; use `klamm plan` instead"
         return Difference(token, unknown=many)
     # In a thread, as it may take a second.
     return await asyncio.to_thread(_worked_out, acls, token, change, config)
@@ -266,7 +266,7 @@ async def make(api: Api, change: Change, token: str, comment: str) -> str:
             if not change.create:
                 raise
             # With a code of its own: that of the refusal may say that nothing was done.
-            why = f"the new ACLs were created, but the removal of the others failed: {refusal.detail}"
+            why = f"the new ACLs were created, but removing the others failed: {refusal.detail}"
             raise ApiRefusedError(refusal.status, _HALF_MADE, why) from None
     return token
 
@@ -292,7 +292,7 @@ def binding_of(fields: Mapping[str, str]) -> AclBinding:
             AclPermissionType[fields.get("permission_type", "ALLOW")],
         )
     except KeyError as unknown:
-        raise UsageError(f"{unknown} is missing, or no word of Kafka's") from None
+        raise UsageError(f"{unknown} is a missing field or an unknown value; correct the form") from None
     refusal = validate_new_acl(binding)
     if refusal is not None:
         raise UsageError(refusal.message)

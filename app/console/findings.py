@@ -83,7 +83,9 @@ async def in_time(home: str, read: Callable[[], _Found]) -> _Found:
             reading.add_done_callback(lambda _: _free.release())
             return await asyncio.wrap_future(reading)
     except TimeoutError:
-        raise FindingsError(f"`{home}` has not been read within {_PATIENCE_S:g} s; is its disk reachable?") from None
+        raise FindingsError(
+            f"`{home}` could not be read within {_PATIENCE_S:g} s; check that its disk is reachable"
+        ) from None
 
 
 def last_found(home: str) -> Found | None:
@@ -110,7 +112,7 @@ def _found(folder: Path, manifest: Manifest, *, is_last: bool = True) -> Found:
     listed = _document(folder / "listed", Listed)
     if listed is None:
         raise FindingsError(
-            f"`{folder}` holds no list of its findings: it is of an older release; run `klamm pipeline nightly`"
+            f"`{folder}` has no list of findings, because an older release wrote it; run `klamm pipeline nightly`"
         )
     return Found(manifest, listed.findings, is_last)
 
@@ -150,7 +152,7 @@ def _document(folder: Path, kind: type[_Kind]) -> _Kind | None:
     except OSError as error:
         raise FindingsError(f"`{folder}` can't be read ({error.strerror})") from None
     if len(content) > _MAX_BYTES:
-        raise FindingsError(f"`{part}` has more than {_MAX_BYTES:,} bytes, so no run of the pipeline has written it")
+        raise FindingsError(f"`{part}` is larger than {_MAX_BYTES:,} bytes, so the pipeline did not write it")
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -20,11 +20,11 @@ _MAX_DIGITS = 19
 _FIELDS = AclBinding._fields
 KINDS: Mapping[str, str] = MappingProxyType(
     {
-        "VOID": "one DENY forbids all that they allow",
-        "REDUNDANT": "another ACL says all that they say",
-        "OVER_BROAD": "few of the resources that they cover were used",
-        "UNUSED": "they decided nothing in the log",
-        "DETACHED": "no resource is called so",
+        "VOID": "a single DENY forbids everything that these ACLs allow",
+        "REDUNDANT": "another ACL already covers everything that these ACLs say",
+        "OVER_BROAD": "only few of the resources that these ACLs cover were used",
+        "UNUSED": "these ACLs decided nothing in the decision log",
+        "DETACHED": "no existing resource has a name that these ACLs cover",
     }
 )
 

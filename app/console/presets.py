@@ -152,10 +152,10 @@ def acls_of(preset: Preset, fields: Fields) -> list[AclBinding]:
     """Raises UsageError, which names the field that is wrong."""
     for each in preset.fields:
         if each.is_needed and not fields.get(each.name, "").strip():
-            raise UsageError(f"{each.label}: say which, such as {each.hint}")
+            raise UsageError(f"{each.label}: enter a value, such as {each.hint}")
     principal, host = fields.get("principal", "").strip(), fields.get("host", "").strip() or WILDCARD
     if ":" not in principal:
-        raise UsageError("Principal: write type and name, such as User:orders-service")
+        raise UsageError("Principal: enter type and name, such as User:orders-service")
     given = {each.name: fields.get(each.name, "").strip() for each in preset.fields}
     found: dict[AclBinding, None] = {}
     for resource_type, pattern, operations in preset.needs(given):

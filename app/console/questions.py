@@ -56,7 +56,7 @@ def _in_groups(who: str) -> tuple[str, tuple[str, ...]]:
         raise _open_bracket()
     groups = groups_in(who[begins.end() : -1], "after `(groups`")
     if not groups:
-        raise UsageError("after `(groups`: name one group at least: User:bob (groups eng, pii)")
+        raise UsageError("after `(groups`: name at least one group: User:bob (groups eng, pii)")
     return who[: begins.start()].strip(), groups
 
 
@@ -95,7 +95,7 @@ def _parts(text: str) -> tuple[str, str, str]:
 
 def _untyped(principal: str) -> UsageError:
     name = principal[:_SHOWN]
-    return UsageError(f"`{name}` is no principal; write type and name, such as User:{name}")
+    return UsageError(f"`{name}` is not a principal; write type and name, such as User:{name}")
 
 
 def _is_operation(word: str) -> bool:

@@ -42,6 +42,6 @@ async def static(visit: Visit) -> Reply:
     """A file of the package; no other is ever opened."""
     asset = assets().get(visit.scope["path_params"]["name"])
     if asset is None:
-        raise ResourceNotFoundException(f"there is no such file below {HOME}/static")
+        raise ResourceNotFoundException(f"there is no such file under {HOME}/static")
     headers = {**GUARDS, "cache-control": "public, max-age=31536000, immutable"}
     return Response(asset.content, media_type=asset.media_type, headers=headers)

@@ -57,7 +57,7 @@ def pattern(acl: Mapping[str, str]) -> Markup:
     kind = Markup('<span class="kind">{}</span> ').format(type_word(resource_type))
     if acl["pattern_type"] == "PREFIXED":
         address = {"resource_type": resource_type, "resource_name": resource_name, "pattern_type": "PREFIXED"}
-        star = Markup('<span class="star" title="all names that begin so">*</span>')
+        star = Markup('<span class="star" title="all names with this prefix">*</span>')
         return kind + _linked("/console/acls", address, name(resource_name)) + star
     if resource_name == WILDCARD:
         return Markup("{}<em>any</em>").format(kind)

@@ -35,7 +35,7 @@ def _signing_in(seal: Seal) -> Endpoint:
         try:
             caller = await _caller(visit, token)
         except SaslAuthenticationException:
-            fault = "the service does not know this token. Paste the whole of it, as `klamm token` has printed it"
+            fault = "the service does not know this token. Paste all of it, exactly as `klamm token` printed it"
             return await page(visit, "sign_in", 401, next=target, fault=fault)
         reply = to(target)
         visit.caller = caller
@@ -48,7 +48,7 @@ def _signing_in(seal: Seal) -> Endpoint:
 
 async def _caller(visit: Visit, token: str) -> Caller:
     if not token.isascii() or not token.isprintable() or not 0 < len(token) <= MAX_TOKEN:
-        raise SaslAuthenticationException("no token is so")
+        raise SaslAuthenticationException("a token is printable ASCII of limited length")
     return await visit.services.callers.identified([(b"authorization", f"Bearer {token}".encode())], ())
 
 
@@ -61,7 +61,9 @@ async def _sign_out(visit: Visit) -> Reply:
 def _acting_as(seal: Seal) -> Endpoint:
     async def act_as(visit: Visit) -> Reply:
         if not visit.is_open:
-            raise ClusterAuthorizationException("whom a caller speaks for is configured; sign in as another caller")
+            raise ClusterAuthorizationException(
+                "the principal of a caller is set in the configuration; sign in as another caller"
+            )
         try:
             principal = principal_named(visit.form.get("principal", "").strip())
         except UsageError as fault:

@@ -58,7 +58,11 @@ async def _checks(visit: Visit) -> list[Check]:
 async def _samples(visit: Visit) -> list[Sample]:
     reply = await visit.api.ask("GET", "/metrics")
     if reply.status_code != _OK:
-        raise ApiRefusedError(reply.status_code, "", "the metrics of this service can't be had with these rights")
+        raise ApiRefusedError(
+            reply.status_code,
+            "",
+            "the caller may not read the metrics of this service; sign in with the role observe or admin",
+        )
     return [sample for family in text_string_to_metric_families(reply.text) for sample in family.samples]
 
 

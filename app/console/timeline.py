@@ -107,11 +107,13 @@ async def resource_at(visit: Visit) -> Reply:
     resource_type = ResourceType.__members__.get(type_word)
     number = visit.query.get("stop", "")
     if resource_type is None or not name:
-        raise InvalidRequestException("`type` and `name` do not name a resource; go back, and choose one")
+        raise InvalidRequestException("`type` and `name` do not name a resource; go back and choose one")
     known = await _known(visit, covering(resource_type, name), until=visit.query.get("until", ""))
     stops = _stops(known["changes"])
     if not (number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS and int(number) < len(stops)):
-        raise InvalidRequestException(f"`stop` is none of the {len(stops)} changes that are known; go back, and reload")
+        raise InvalidRequestException(
+            f"`stop` is not one of the {len(stops)} known changes; go back and reload the page"
+        )
     place = int(number)
     kept = {"type": type_word, "name": name, "host": visit.query.get("host")}
     # The last stop is the present state, from which the page follows changes.

@@ -32,7 +32,7 @@ async def last_uses(visit: Visit, home: str | None, acls: Iterable[Acl], *princi
     if visit.at is not None:
         return Uses()
     if home is None or "://" in home:
-        return Uses(why="tell this service where the pipeline keeps its results (`pipeline.home`, a folder)")
+        return Uses(why="set `pipeline.home` to the local folder where the pipeline keeps its results")
     marked = list(acls)
     names = {*principals, *(each["id"] for each in marked)}
     try:
@@ -49,19 +49,19 @@ def read_uses(home: str, names: Iterable[str]) -> Uses:
     """Blocks while it reads. Raises FindingsError."""
     newest = last_run(home)
     if newest is None:
-        return Uses(why="run `klamm pipeline nightly` with `--decisions` each night")
+        return Uses(why="run `klamm pipeline nightly` with `--decisions` every night")
     folder, manifest = newest
     if manifest.covered_hours is None:
-        return Uses(why="the last night had no decision log; give `klamm pipeline nightly` one by `--decisions`")
+        return Uses(why="the last nightly run had no decision log; run `klamm pipeline nightly` with `--decisions`")
     try:
         part = part_of(folder / "last-used")
         if part is None:
-            return Uses(why=f"`{folder}` does not tell; run `klamm pipeline nightly` again")
+            return Uses(why=f"`{folder}` has no record of it; run `klamm pipeline nightly` again")
         with part.open("rb") as file:
             lines = _Lines(file.fileno())
             found = {each: lines.time_of(each) for each in names}
     except FileNotFoundError:
-        return Uses(why=f"`{folder}` is of a release that did not tell; run `klamm pipeline nightly`")
+        return Uses(why=f"an older release wrote `{folder}` without it; run `klamm pipeline nightly` again")
     except OSError as error:
         raise FindingsError(f"`{folder}` can't be read ({error.strerror})") from None
     except (ValueError, OverflowError):

@@ -184,7 +184,7 @@ def _check_host(headers: Mapping[bytes, bytes]) -> None:
             ip_address(name)
     except ValueError:
         raise ClusterAuthorizationException(
-            "without callers the console is shown under localhost or an IP address only, not under another host name"
+            "without callers, the console answers only under localhost or an IP address, not under another host name"
         ) from None
 
 
@@ -215,7 +215,7 @@ def check_form(visit: Visit, seal: Seal, body: bytes) -> None:
     """Reads the form into the visit. Raises for a form that another site sends, or that is from another session."""
     headers = headers_of(visit.scope)
     if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _FORM.encode():
-        raise UnsupportedMediaTypeException(f"forms are sent as `{_FORM}`")
+        raise UnsupportedMediaTypeException(f"forms must be sent as `{_FORM}`")
     origin = headers.get(b"origin")
     if headers.get(b"sec-fetch-site", b"same-origin") != b"same-origin" or (
         origin is not None and urlsplit(origin.decode("latin-1")).netloc.encode("latin-1") != headers.get(b"host")
@@ -224,10 +224,10 @@ def check_form(visit: Visit, seal: Seal, body: bytes) -> None:
     try:
         fields = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
     except ValueError:
-        raise InvalidRequestException("the form can't be read: it is no UTF-8, or has too many fields") from None
+        raise InvalidRequestException("the form can't be read: it is not UTF-8, or has too many fields") from None
     visit.form = MultiDict(fields)
     if not seal.is_form_token(visit.form.get("form_token", ""), visit.session):
         raise InvalidRequestException(
-            "this form is of a session that is over (signed out, after 8 hours, or by a restart of the service); "
-            "nothing was done. Go back, reload the page, and send it again"
+            "this form belongs to a session that has ended (sign-out, 8 hours, or a restart of the service); "
+            "nothing was done. Go back, reload the page, and send the form again"
         )

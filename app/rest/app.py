@@ -78,7 +78,7 @@ class RestApp:
     async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
         # INVARIANT: no line break gets as far as the router, as a `$` in its expressions would let one pass.
         if scope["type"] == "http" and _CONTROL_CHARACTER.search(scope["path"]):
-            refusal = InvalidRequestException("the path holds a control character; send it without")
+            refusal = InvalidRequestException("the path contains a control character; remove it")
             await self._refuse(refusal, scope, receive, send)
             return
         scope[SERVICES] = self._services

@@ -70,17 +70,17 @@ class Problem(msgspec.Struct):
     """Why the whole request was refused (RFC 9457)."""
 
     type: Annotated[str, Meta(description="A URN with the code in it.")]
-    title: Annotated[str, Meta(description="The code in words.")]
+    title: Annotated[str, Meta(description="The code, in words.")]
     status: Annotated[int, Meta(description="The HTTP status.")]
     detail: Annotated[str, Meta(description="What is wrong, and what to do about it, for people to read.")]
-    code: Annotated[str, Meta(description="Kafka's error name, or Klamm's where Kafka has none; expect others.")]
+    code: Annotated[str, Meta(description="Kafka's error name, or Klamm's where Kafka has none; more may be added.")]
     error_code: Annotated[int, Meta(description="Kafka's error number; -1 where Kafka has none.")]
-    retriable: Annotated[bool, Meta(description="Whether the same request may do later what it did not do now.")]
+    retriable: Annotated[bool, Meta(description="Whether the same request may succeed later.")]
     errors: Annotated[
         tuple[ProblemField, ...] | UnsetType | None,
         Meta(
-            description="The fields that are wrong, if the refusal is about fields. A body is read up to the first "
-            "field that is missing, unknown or of a wrong type, so there may be more of them."
+            description="The invalid fields, if the request is refused because of fields. Reading stops at the first "
+            "field that is missing, unknown or of the wrong type, so there may be more."
         ),
     ] = UNSET
     oldest_token: Annotated[
@@ -88,7 +88,9 @@ class Problem(msgspec.Struct):
     ] = UNSET
     chain: Annotated[
         Sequence[str] | UnsetType,
-        Meta(description="With AUTHORIZER_NOT_READY of watch: ids of the followers from this one towards the store."),
+        Meta(
+            description="With AUTHORIZER_NOT_READY from watch: the ids of the followers from this one up to the store."
+        ),
     ] = UNSET
 
 
@@ -109,7 +111,7 @@ class MethodNotAllowedException(InvalidRequestException):
     """The path exists, but not with this method."""
 
     def __init__(self, allow: str) -> None:
-        super().__init__(f"this path answers {allow} only")
+        super().__init__(f"this path accepts only {allow}")
         self.allow = allow
 
 
@@ -177,7 +179,7 @@ def unexpected(fault: Exception) -> ApiException:
     mark = REQUEST_MARK.get()
     _LOG.error("request_failed", exc_info=fault)
     where = "" if mark is None else f" under request id `{mark.request_id}`"
-    return ApiException(f"an unexpected fault; its cause is in the service's log{where}")
+    return ApiException(f"an unexpected error; its cause is in the service's log{where}")
 
 
 def response_to(fault: Exception) -> Response:

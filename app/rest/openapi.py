@@ -19,43 +19,42 @@ _COMPONENT = "#/components/schemas/{name}"
 _ENUMS: dict[type[Enum], str] = {
     AclOperation: "Kafka's ACL operations. ANY is for filters; ALL stands for every operation in an ACL.",
     AclPermissionType: "Whether an ACL allows or denies. ANY is for filters.",
-    AuthorizationResult: "What a caller gets to hear (KIP-504).",
+    AuthorizationResult: "The result of a decision (KIP-504).",
     PatternType: "Kafka's pattern types (KIP-290). ANY and MATCH are for filters.",
-    ResourceType: "Kafka's resource types. ANY is for filters; UNKNOWN stands for a type from the future.",
+    ResourceType: "Kafka's resource types. ANY is for filters; UNKNOWN stands for a type added later.",
 }
 _SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A static token, or a JWT of a configured issuer."},
-    "certificate": {"type": "mutualTLS", "description": "A client certificate one of whose names is configured."},
+    "certificate": {"type": "mutualTLS", "description": "A client certificate with a name that is configured."},
 }
 _SERVERS = [
     # Generators take the first as their default.
-    {"url": "http://127.0.0.1:8080", "description": "Where `klamm serve` listens unless it is told otherwise."},
+    {"url": "http://127.0.0.1:8080", "description": "The default address of `klamm serve`."},
     {"url": "/", "description": "The service that this document comes from."},
 ]
 _TAGS = [
     {"name": "decisions", "description": "What a caller may do (KIP-504, KIP-430, KIP-231)."},
     {"name": "acls", "description": "Creating, deleting and listing ACLs (KIP-140, KIP-290)."},
     {"name": "service", "description": "Start-up of brokers, and properties that can change (KIP-504)."},
-    {"name": "feed", "description": "Following every change as it is made (DESIGN: the feed, published)."},
-    {"name": "health", "description": "Probes, as Kubernetes asks for them, and the page that Prometheus reads."},
+    {"name": "feed", "description": "Following every change as it is made."},
+    {"name": "health", "description": "Probes for Kubernetes, and metrics for Prometheus."},
 ]
 _DESCRIPTIONS = {
-    "400": "The request breaks a rule of its own form (INVALID_REQUEST, SECURITY_DISABLED, POLICY_VIOLATION)",
-    "401": "The caller did not prove who it is (SASL_AUTHENTICATION_FAILED)",
-    "403": "The caller may not ask this, or its principal lacks the right on the cluster "
-    "(CLUSTER_AUTHORIZATION_FAILED)",
-    "404": "Nothing is there (RESOURCE_NOT_FOUND)",
-    "408": "Head or body did not arrive in time (REQUEST_TIMED_OUT)",
-    "409": "The token or the cluster id is of another store (TOKEN_EPOCH_MISMATCH, INCONSISTENT_CLUSTER_ID)",
-    "410": "What follows the token is not kept any more (OFFSET_OUT_OF_RANGE)",
-    "412": "The store has changed since the token that the update is guarded by (INVALID_UPDATE_VERSION)",
+    "400": "The request is invalid (INVALID_REQUEST, SECURITY_DISABLED, POLICY_VIOLATION)",
+    "401": "The caller is not authenticated (SASL_AUTHENTICATION_FAILED)",
+    "403": "The caller may not do this, or its principal lacks the right on the cluster (CLUSTER_AUTHORIZATION_FAILED)",
+    "404": "Not found (RESOURCE_NOT_FOUND)",
+    "408": "The headers or the body did not arrive in time (REQUEST_TIMED_OUT)",
+    "409": "The token or the cluster id belongs to another store (TOKEN_EPOCH_MISMATCH, INCONSISTENT_CLUSTER_ID)",
+    "410": "The state or the changes asked for are no longer kept (OFFSET_OUT_OF_RANGE)",
+    "412": "The store has changed since the token in if_unchanged_since (INVALID_UPDATE_VERSION)",
     "413": "The body is too large",
     "415": "The body is not application/json",
-    "429": "Too much at once; try again after Retry-After (OVERLOADED, THROTTLING_QUOTA_EXCEEDED)",
-    "431": "The head is larger than 16 KiB (INVALID_REQUEST)",
-    "500": "An unexpected fault; its cause is in the service's log (UNKNOWN_SERVER_ERROR)",
-    "503": "Not now; try again after Retry-After (AUTHORIZER_NOT_READY, STORE_UNAVAILABLE, OFFSET_NOT_AVAILABLE)",
-    "504": "The deadline passed; whether the update was kept is unknown (REQUEST_TIMED_OUT)",
+    "429": "Too many requests at once; try again after Retry-After (OVERLOADED, THROTTLING_QUOTA_EXCEEDED)",
+    "431": "The headers are larger than 16 KiB (INVALID_REQUEST)",
+    "500": "An unexpected error; its cause is in the service's log (UNKNOWN_SERVER_ERROR)",
+    "503": "Unavailable; try again after Retry-After (AUTHORIZER_NOT_READY, STORE_UNAVAILABLE, OFFSET_NOT_AVAILABLE)",
+    "504": "The deadline passed; whether the update was written is unknown (REQUEST_TIMED_OUT)",
 }
 
 
@@ -67,10 +66,10 @@ def build_openapi() -> dict[str, Any]:
         version=__version__,
         summary="Apache Kafka's Authorizer as a REST service",
         description=(
-            "Authorization with the meaning of Apache Kafka 4.4: ACLs in PostgreSQL, decisions from memory. "
+            "Authorization with the semantics of Apache Kafka 4.4: ACLs in PostgreSQL, decisions from memory. "
             "Refusals are problem+json with Kafka's error names; entries of a batch are answered one by one, in order. "
-            "A path that is not listed is 404, a method that a path doesn't list 405 with Allow; `/`, and `/docs` and "
-            "`/openapi.json` where they are on, are pages about the service."
+            "A path that is not listed is answered with 404, and a method that its path does not list with 405 and "
+            "Allow. `/`, and `/docs` and `/openapi.json` where enabled, are pages about the service."
         ),
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         contact={"name": "Klamm's maintainers"},
@@ -121,7 +120,7 @@ def _refusals(route: Route) -> dict[str, Any]:
     content = {"application/problem+json": {"schema": _reference(Problem)}}
     refusals = {str(status): {"description": _DESCRIPTIONS[str(status)], "content": content} for status in statuses}
     if route.body_struct is None and HTTPStatus.BAD_REQUEST not in route.may_refuse:
-        description = "The request breaks a rule of HTTP or of its own form (INVALID_REQUEST, ...)"
+        description = "The request breaks a rule of HTTP, or is invalid (INVALID_REQUEST, ...)"
         refusals["400"] = {"description": description, "content": content}
     return refusals
 
@@ -129,7 +128,7 @@ def _refusals(route: Route) -> dict[str, Any]:
 def _give_an_example(operation: dict[str, Any], route: Route) -> None:
     example = route.example
     if example is None:
-        raise ValueError(f"the route {route.name} has no example, and stands in the document")
+        raise ValueError(f"the route {route.name} has no example, but is in the document")
     (reply,) = operation["responses"]["200"]["content"].values()
     reply["example"] = example.reply
     for each in operation.get("parameters", ()):

@@ -53,7 +53,7 @@ def test_a_change_is_made_once_however_often_its_pages_are_shown(
         go_in_history(page, -1)
         assert "Review the change" in words(page)
         reload(page)
-        assert "is gone already" in words(page)
+        assert "is already removed" in words(page)
         go_in_history(page, -1)
         assert page.ask("location.pathname") == "/console/acls"
         go_in_history(page, +2)
@@ -102,7 +102,7 @@ def test_what_was_made_is_told_within_the_screen_and_undone_by_keys_alone(
     names = ("n" * 5_000, "<script>document.title='owned'</script>", "evil\u202egnp.exe")
     service.create(*(binding(name, "User:odd") for name in names))
     with Page(f"{service.url}/console/principal?principal=User:odd", tmp_path, width=width, is_dark=is_dark) as page:
-        click(page, "Take everything from it")
+        click(page, "Remove all its ACLs")
         page.type("#comment", "c" * 400)
         click(page, "Remove 3 ACLs")
         page.keep_picture(f"console-made-{width}-{'dark' if is_dark else 'light'}")

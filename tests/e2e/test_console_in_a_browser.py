@@ -141,7 +141,7 @@ def test_what_was_allowed_for_a_while_ends_and_the_page_says_so(service: Service
 
     def is_told() -> bool:
         page.go(address)
-        return "What allowed it has ended" in words(page)
+        return "Expired ACLs that allowed it" in words(page)
 
     eventually(is_told, "the removal is known")
     click(page, "Allow for 8 hours")
@@ -178,7 +178,7 @@ def test_one_changes_and_the_other_sees_it(service: Service, page: Page, tmp_pat
 def test_a_principal_that_leaves_loses_everything_in_one_plan(service: Service, page: Page) -> None:
     service.create(binding("orders", "User:leaver"), binding("news", "User:leaver", "WRITE"))
     page.go(f"{service.url}/console/principal?principal=User:leaver")
-    click(page, "Take everything from it")
+    click(page, "Remove all its ACLs")
     click(page, "Remove 2 ACLs")
     assert service.acls(principal="User:leaver") == []
 
@@ -194,7 +194,7 @@ def test_what_the_last_night_found_is_shown_and_mended(service: Service, page: P
     assert "User:carol WRITE" in words(page)
     click(page, "Remove 1 ACL")
     assert service.acls(principal="User:carol") == []
-    assert "It is gone since" in words(page)
+    assert "It has been removed since" in words(page)
     service.create(binding("pay", "User:carol", "WRITE", pattern_type="PREFIXED", owner="payments"))
     assert page.said == []
 

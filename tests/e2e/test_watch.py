@@ -142,14 +142,14 @@ def events_of(reply: httpx.Response) -> Iterator[dict[str, str]]:
 @pytest.mark.parametrize(
     ("query", "status", "words"),
     [
-        ("", 400, "send `after` with a token, or `snapshot=true`"),
+        ("", 400, "`after` is missing; send it with a token, or `snapshot=true`"),
         ("after=x", 400, "`after` is not a token"),
-        ("after=0199f0c2-5d1e-7c3a-9a41-3f6f0b8a2c17:1", 409, "`after` is of another epoch"),
+        ("after=0199f0c2-5d1e-7c3a-9a41-3f6f0b8a2c17:1", 409, "`after` is from another epoch"),
         ("snapshot=true&after=x", 400, "send one of them"),
-        ("snapshot=maybe", 400, "query parameter `snapshot`: `maybe` can't be used; write true or false"),
+        ("snapshot=maybe", 400, "query parameter `snapshot`: `maybe` can't be used; send true or false"),
         ("snapshot=true&bookmark_ms=1", 400, "query parameter `bookmark_ms`: `1` can't be used; write 200 or more"),
         ("snapshot=true&bookmark_ms=9999", 400, "write 5000 or less"),
-        ("snapshot=true&bookmark_ms=x", 400, "`x` can't be used; write a whole number"),
+        ("snapshot=true&bookmark_ms=x", 400, "`x` can't be used; send a whole number"),
         ("snapshot=true&principle=User:bob", 400, "`principle`: there is no such parameter; leave it out, or send one"),
         ("snapshot=true&principle=User:bob", 400, "did you mean principal?"),
         ("snapshot=true&snapshot=true", 400, "more than once"),

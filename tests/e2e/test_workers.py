@@ -62,7 +62,7 @@ def test_a_worker_that_dies_breaks_its_own_connections_only_and_takes_new_ones_w
                 assert {asked(client, QUESTION) for client in survivors} == {ANSWER}
                 with connections(service, 16) as newcomers:
                     assert {worker_of(client, service) for client in newcomers} == {2}
-                assert "[+]worker/1 ok: starting again, takes no connections yet" in verbose(service)
+                assert "[+]worker/1 ok: restarting, takes no connections yet" in verbose(service)
             eventually(lambda: takes_connections(service, 1), "it takes connections")
         # Who was on its connections found them broken; nobody got a wrong answer, nor one from a worker half started.
         assert [fault for fault in asking.wrong if fault[0].isdecimal()] == []

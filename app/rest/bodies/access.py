@@ -25,27 +25,27 @@ from app.rest.bodies.fields import (
 )
 from app.runtime.listing import DEFAULT_LIMIT, MAX_LIMIT
 
-Host = Annotated[Text, doc("A client's IP address, to ask about this client only; null: about all hosts.")]
-Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Rows on a page.")]
-Cursor = Annotated[Text, doc("`next_cursor` of the page before.")]
+Host = Annotated[Text, doc("A client's IP address, to ask about that client only; null asks about all hosts.")]
+Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Maximum number of rows per page.")]
+Cursor = Annotated[Text, doc("`next_cursor` of the previous page.")]
 NextCursor = Annotated[
     str | None,
-    doc("Null on the last page. A page may have fewer rows than `limit`, even none, and yet not be the last."),
+    doc("Null on the last page. A page with fewer rows than `limit`, even with none, need not be the last."),
 ]
 Ends = Annotated[
-    UtcTime | None, doc("When the first of `operations` is lost because the last ALLOW for it ends; null: never.")
+    UtcTime | None, doc("When the first of the `operations` is lost because its last ALLOW expires; null means never.")
 ]
-Count = Annotated[int, doc("How many there are.")]
+Count = Annotated[int, doc("Total number, including those that are not listed.")]
 
 
 class WhoCanRequest(Request):
-    """A resource, and which page of who can do what on it."""
+    """The resource to ask about, and the page to return."""
 
     context: AuthorizableRequestContext
     resource: ResourceReference
     operations: Annotated[
         Annotated[list[AclOperationWord], Meta(max_length=len(AclOperation))] | UnsetType | None,
-        doc("Which operations it is about; null or none: all that the type has."),
+        doc("The operations to ask about; null or an empty list means all operations of the resource type."),
     ] = UNSET
     host: Host = UNSET
     limit: Limit = DEFAULT_LIMIT
@@ -55,48 +55,48 @@ class WhoCanRequest(Request):
 
 
 class WhoCanRow(Reply):
-    """What one principal can do on the resource from one host, what `User:*` has included."""
+    """What one principal can do on the resource from one host, including what `User:*` can do."""
 
     principal: AclPrincipal
     host: Annotated[
         str,
         doc(
-            "The clients that this ACL host covers, except those that a narrower host of the same principal covers, "
-            "which has a row of its own."
+            "A host as in ACLs. The row is about the clients that it covers, except those that a narrower host of the "
+            "same principal covers, which has its own row."
         ),
     ]
-    operations: Annotated[list[str], doc("What it can do from there.")]
-    denied: Annotated[list[str], doc("What a DENY forbids there, whatever ALLOWs there are.")]
+    operations: Annotated[list[str], doc("The operations that it can do from this host.")]
+    denied: Annotated[list[str], doc("The operations that a DENY forbids from this host, whatever the ALLOWs.")]
     expires_at: Ends
     acls: Annotated[
         list[Acl],
         doc(
-            "The ACLs of the principal and of `User:*` that speak of the operations there: DENYs first, the most "
-            f"specific pattern first; {MAX_LISTED} at most."
+            "The ACLs of the principal and of `User:*` that decide on the operations from this host: DENYs first, then "
+            f"by most specific pattern; at most {MAX_LISTED}."
         ),
     ]
     acl_count: Count
 
 
 class WhoCanResponse(Reply):
-    """One page: `User:*` first, then by principal.
+    """One page, sorted by principal, with `User:*` first.
 
-    A principal has rows if ACLs of its own speak of the operations. For a client that none of its rows covers, and for
-    every principal without rows, the rows of `User:*` hold. Members of a group have its rows, `Group:<name>`, besides
-    their own: a DENY in any of them forbids.
+    A principal has its own rows if it has ACLs for the operations. The rows of `User:*` apply to principals without
+    rows, and to clients that none of a principal's rows covers. The rows of a group, `Group:<name>`, apply to its
+    members as well: a DENY in any of them forbids.
     """
 
     rows: list[WhoCanRow]
-    super_users: Annotated[list[str], doc("They can do everything from everywhere, and have no rows.")]
+    super_users: Annotated[list[str], doc("Super users can do everything from every host, and have no rows.")]
     allowed_by_default: Annotated[
-        bool, doc("True: everybody can do everything, as no ACL is on it (allow.everyone.if.no.acl.found).")
+        bool, doc("True if everybody can do everything because no ACL covers it (`allow.everyone.if.no.acl.found`).")
     ]
     next_cursor: NextCursor
     token: Token
 
 
 class WhatCanRequest(Request):
-    """A principal, and which page of what it can do."""
+    """The principal to ask about, and the page to return."""
 
     context: AuthorizableRequestContext
     principal: Annotated[str, doc(f"`type:name`, for example `User:bob`. {BYTES}", examples=["User:bob"])]
@@ -104,7 +104,7 @@ class WhatCanRequest(Request):
     limit: Limit = DEFAULT_LIMIT
     cursor: Cursor = UNSET
     at_least: AtLeast = UNSET
-    groups: Annotated[GroupNames | UnsetType | None, doc("Groups that the principal is in.")] = UNSET
+    groups: Annotated[GroupNames | UnsetType | None, doc("The groups that the principal is in.")] = UNSET
     at: At = UNSET
 
     def __post_init__(self) -> None:
@@ -112,20 +112,20 @@ class WhatCanRequest(Request):
 
 
 class WhatCanRow(Reply):
-    """What ALLOWs of the principal, of its groups and of `User:*` give on one pattern, after DENYs."""
+    """What the ALLOWs of the principal, its groups and `User:*` permit on one pattern, less what DENYs forbid."""
 
     resource_type: str
     resource_name: PatternName
     pattern_type: str
-    host: Annotated[str, doc("The ACLs' host; if the request names a host, that one.")]
-    operations: Annotated[list[str], doc("What it can do there, but for what `cut_out` forbids.")]
-    denied: Annotated[list[str], doc("What these ALLOWs would give if DENYs did not forbid it on all of this.")]
+    host: Annotated[str, doc("The host of the ACLs, or the host that the request names.")]
+    operations: Annotated[list[str], doc("The operations that it can do, except where `cut_out` forbids them.")]
+    denied: Annotated[list[str], doc("Operations that these ALLOWs permit, but that DENYs forbid for the whole row.")]
     expires_at: Ends
-    acls: Annotated[list[Acl], doc(f"The ALLOWs, and before them the DENYs behind `denied`; {MAX_LISTED} at most.")]
+    acls: Annotated[list[Acl], doc(f"The DENYs behind `denied`, followed by the ALLOWs; at most {MAX_LISTED}.")]
     acl_count: Count
     cut_out: Annotated[
         list[Acl],
-        doc(f"The DENYs that forbid some of `operations` for a part of the names or hosts; {MAX_LISTED} at most."),
+        doc(f"The DENYs that forbid some of the `operations` for some names or hosts; at most {MAX_LISTED}."),
     ]
     cut_out_count: Count
 
@@ -133,13 +133,13 @@ class WhatCanRow(Reply):
 class WhatCanResponse(Reply):
     """One page, sorted by resource type, name, pattern type and host.
 
-    A request is allowed if a row covers it whose `cut_out` does not. Rows may overlap.
+    A request is allowed if some row covers it and that row's `cut_out` does not. Rows may overlap.
     """
 
     rows: list[WhatCanRow]
-    super_user: Annotated[bool, doc("True: it can do everything, whatever ACLs say; there are no rows.")]
+    super_user: Annotated[bool, doc("True if it can do everything whatever the ACLs say; there are no rows.")]
     allowed_by_default: Annotated[
-        bool, doc("True: it can do everything on what no ACL of anybody is on (allow.everyone.if.no.acl.found).")
+        bool, doc("True if it can do everything on resources that no ACL covers (`allow.everyone.if.no.acl.found`).")
     ]
     next_cursor: NextCursor
     token: Token

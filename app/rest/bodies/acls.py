@@ -34,20 +34,20 @@ from app.rest.bodies.fields import (
 from app.runtime.listing import DEFAULT_LIMIT, MAX_LIMIT
 
 PatternName = Annotated[
-    str, doc(f"A resource's name; if the pattern is PREFIXED, its beginning; `*` is every resource. {BYTES}")
+    str, doc(f"The resource's name, or its prefix if the pattern is PREFIXED; `*` matches every resource. {BYTES}")
 ]
 AclPrincipal = Annotated[str, doc(f"`type:name`, for example `User:alice`; `User:*` is everybody. {BYTES}")]
 _HOST = f"An IP address, a CIDR range, or `*`. {BYTES}"
 AclHost = Annotated[str, doc(_HOST)]
 
 UtcTime = Annotated[datetime, Meta(tz=True)]
-_EXPIRES_AT = "When the ACL ends: a time that lies ahead, with its offset from UTC, in whole seconds; null: never."
-_OWNER = f"Whom the ACL belongs to; 1 to {MAX_OWNER} characters in one line. Null: nobody said."
-_KEPT = " If it is left out, an ACL that is there keeps what it has."
+_EXPIRES_AT = "When the ACL expires: a future time in whole seconds, with a UTC offset; null means never."
+_OWNER = f"The owner of the ACL, in one line of 1 to {MAX_OWNER} characters; null means that no owner is recorded."
+_KEPT = " If absent, an existing ACL keeps its own."
 
 
 class AclBinding(Request, kw_only=True):
-    """An ACL by its seven fields (KIP-140), and its terms; an ACL that is there takes the terms that are said."""
+    """An ACL's seven fields (KIP-140), and its end and owner; an existing ACL takes over those that are given."""
 
     resource_type: ResourceTypeWord
     resource_name: PatternName
@@ -61,19 +61,21 @@ class AclBinding(Request, kw_only=True):
 
 
 class AclBindingFilter(Request):
-    """Which ACLs are meant; a field that is absent or null stands for any (KIP-140, KIP-290)."""
+    """Selects ACLs; a field that is absent or null matches any value (KIP-140, KIP-290)."""
 
     resource_type: ResourceTypeWord | UnsetType | None = UNSET
-    resource_name: Annotated[Text, doc("As in the ACL; with MATCH, the name of a resource.")] = UNSET
+    resource_name: Annotated[
+        Text, doc("Exactly as in the ACL; with the pattern type MATCH, the name of a resource.")
+    ] = UNSET
     pattern_type: PatternTypeWord | UnsetType | None = UNSET
-    principal: Annotated[Text, doc("As in the ACL, to the letter.")] = UNSET
-    host: Annotated[Text, doc("As in the ACL, to the letter.")] = UNSET
+    principal: Annotated[Text, doc("Exactly as in the ACL.")] = UNSET
+    host: Annotated[Text, doc("Exactly as in the ACL.")] = UNSET
     operation: AclOperationWord | UnsetType | None = UNSET
     permission_type: AclPermissionTypeWord | UnsetType | None = UNSET
 
 
 class CreateAclsRequest(Request):
-    """ACLs to create; at most 10,000 of them may be new or change."""
+    """ACLs to create; one call may create or change at most 10,000."""
 
     context: AuthorizableRequestContext
     bindings: list[AclBinding]
@@ -84,21 +86,23 @@ class CreateAclsRequest(Request):
 
 
 class AclCreateResult(Outcome):
-    """What came of one binding."""
+    """The outcome for one binding."""
 
     id: Annotated[UUID | None, doc("The ACL's id; null if it was refused.")]
-    created: Annotated[bool, doc("False if the ACL was there already (its terms may have changed), or was refused.")]
+    created: Annotated[
+        bool, doc("False if the ACL already existed (its end or owner may have changed) or was refused.")
+    ]
 
 
 class CreateAclsResponse(Reply):
-    """One result a binding, in order."""
+    """One result per binding, in order."""
 
     results: list[AclCreateResult]
     token: Token
 
 
 class DeleteAclsRequest(Request):
-    """Filters for the ACLs to delete; at most 10,000 may go in one call."""
+    """Filters for the ACLs to delete; one call may delete at most 10,000."""
 
     context: AuthorizableRequestContext
     filters: list[AclBindingFilter]
@@ -111,7 +115,7 @@ class DeleteAclsRequest(Request):
 class Acl(Reply):
     """A stored ACL."""
 
-    id: Annotated[UUID, doc("The ACL's id, which no other ACL ever has.")]
+    id: Annotated[UUID, doc("The ACL's id, which is never reused.")]
     resource_type: str
     resource_name: PatternName
     pattern_type: str
@@ -119,12 +123,12 @@ class Acl(Reply):
     host: AclHost
     operation: str
     permission_type: str
-    expires_at: Annotated[UtcTime | None, doc("When the ACL ends, in UTC and whole seconds; null: never.")]
-    owner: Annotated[str | None, doc("Whom the ACL belongs to; null: nobody said.")]
+    expires_at: Annotated[UtcTime | None, doc("When the ACL expires, in UTC and whole seconds; null means never.")]
+    owner: Annotated[str | None, doc("The owner of the ACL; null if no owner is recorded.")]
 
 
 class AclDeleteMatch(Acl):
-    """One ACL that a filter has met."""
+    """One ACL that a filter matched."""
 
     error_code: ErrorCode
     code: Code
@@ -132,25 +136,25 @@ class AclDeleteMatch(Acl):
 
 
 class AclDeleteResult(Outcome):
-    """What came of one filter; overlapping filters list the same ACL again."""
+    """The outcome for one filter; an ACL that several filters match is listed for each of them."""
 
     matches: list[AclDeleteMatch]
 
 
 class DeleteAclsResponse(Reply):
-    """One result a filter, in order."""
+    """One result per filter, in order."""
 
     results: list[AclDeleteResult]
     token: Token
 
 
 class AclsRequest(Request):
-    """A filter, and which page of what it meets."""
+    """A filter, and the page of matching ACLs to return."""
 
     context: AuthorizableRequestContext
     filter: AclBindingFilter
-    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="ACLs on a page.")] = DEFAULT_LIMIT
-    cursor: Annotated[Text, doc("`next_cursor` of the page before.")] = UNSET
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Maximum number of ACLs per page.")] = DEFAULT_LIMIT
+    cursor: Annotated[Text, doc("`next_cursor` of the previous page.")] = UNSET
     at_least: AtLeast = UNSET
     at: At = UNSET
 

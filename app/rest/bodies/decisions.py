@@ -34,14 +34,14 @@ class Action(Request):
     resource_type: ResourceTypeWord
     resource_name: ResourceName
     pattern_type: Annotated[
-        PatternTypeWord | UnsetType, doc("LITERAL; nothing else can be authorized.", default=LITERAL)
+        PatternTypeWord | UnsetType, doc("Must be LITERAL; no other pattern type can be authorized.", default=LITERAL)
     ] = UNSET
     resource_reference_count: Annotated[Int32 | UnsetType, doc("For the audit log.", default=1)] = UNSET
     log_if_allowed: Annotated[
-        bool | UnsetType, doc("Whether an ALLOWED is worth DEBUG in the audit log.", default=True)
+        bool | UnsetType, doc("Whether an ALLOWED result is logged at DEBUG in the audit log.", default=True)
     ] = UNSET
     log_if_denied: Annotated[
-        bool | UnsetType, doc("Whether a DENIED is worth INFO in the audit log.", default=True)
+        bool | UnsetType, doc("Whether a DENIED result is logged at INFO in the audit log.", default=True)
     ] = UNSET
 
 
@@ -64,11 +64,11 @@ class AppliedRule(Reply):
 
 
 class AuthorizeResponse(Reply, kw_only=True):
-    """One result an action, in order, all decided at one offset."""
+    """One result per action, in order, all decided at the same offset."""
 
     results: list[AuthorizationResult]
     rules: Annotated[
-        list[AppliedRule] | UnsetType | None, doc("Rule by rule for the results, if `with_rules` was sent.")
+        list[AppliedRule] | UnsetType | None, doc("One rule per result, if the request sets `with_rules`.")
     ] = UNSET
     token: Token
 
@@ -92,25 +92,25 @@ class AuthorizedOperationsRequest(Request):
 class AuthorizedOperationsResult(Reply):
     """What the caller may do on one resource (KIP-430)."""
 
-    resource_type: Annotated[str, doc("As it was asked.")]
-    resource_name: Annotated[str, doc("As it was asked.")]
+    resource_type: Annotated[str, doc("As in the request.")]
+    resource_name: Annotated[str, doc("As in the request.")]
     error_code: ErrorCode
     code: Code
     authorized_operations: Annotated[
-        int, doc("Bit field by operation code; -2147483648 if it may not be told.", format="int32")
+        int, doc("Bit field of operation codes; -2147483648 if the caller may not see them.", format="int32")
     ]
-    operations: Annotated[list[str], doc("The same by name.")]
+    operations: Annotated[list[str], doc("The same operations by name.")]
 
 
 class AuthorizedOperationsResponse(Reply):
-    """One result a resource, in order."""
+    """One result per resource, in order."""
 
     results: list[AuthorizedOperationsResult]
     token: Token
 
 
 class AuthorizeByResourceTypeRequest(Request):
-    """Whether the caller may do this on any resource of the type at all (KIP-504)."""
+    """Asks whether the caller may do the operation on at least one resource of the type (KIP-504)."""
 
     context: AuthorizableRequestContext
     operation: AclOperationWord
@@ -134,7 +134,7 @@ class ListGroupsRequest(Request):
 
 
 class ListGroupsResponse(Reply):
-    """Those of the groups that the caller may see, in order (KIP-231)."""
+    """The given groups that the caller may see, in order (KIP-231)."""
 
     groups: Annotated[list[str], doc("Group ids.")]
     token: Token

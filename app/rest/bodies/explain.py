@@ -29,26 +29,26 @@ MAX_ACTIONS = 100
 
 
 class ExplainedCaller(Request):
-    """Whom an explanation is about."""
+    """Who would do the actions."""
 
     principal: Annotated[str, doc(f"`type:name`, for example `User:bob`. {BYTES}", examples=["User:bob"])]
     client_address: ClientAddressText
-    groups: Annotated[GroupNames | UnsetType | None, doc("Groups that the principal is in.")] = UNSET
+    groups: Annotated[GroupNames | UnsetType | None, doc("The groups that the principal is in.")] = UNSET
 
     def __post_init__(self) -> None:
         check_lengths((("/about/principal", self.principal), ("/about/client_address", self.client_address)))
 
 
 class ExplainRequest(Request):
-    """Up to 100 actions of one caller: the body of authorize, and whom it is about if not who asks."""
+    """Up to 100 actions to explain: the body of authorize, and `about` if somebody else would do them."""
 
-    context: Annotated[AuthorizableRequestContext, doc("Who asks.")]
+    context: Annotated[AuthorizableRequestContext, doc("The principal that asks.")]
     actions: Annotated[list[Action], Meta(max_length=MAX_ACTIONS)]
     about: Annotated[
         ExplainedCaller | UnsetType | None,
         doc(
-            "Who would do the actions; null: who asks. For another principal than the asker's own, the "
-            "asker needs DESCRIBE on the cluster, as for groups that its context does not name."
+            "Whose actions to explain; null means those of the principal in `context`. That principal needs DESCRIBE "
+            "on the cluster to ask about another principal, or about groups that `context` does not name."
         ),
     ] = UNSET
     at_least: AtLeast = UNSET
@@ -68,55 +68,57 @@ class ProposedAcl(Reply):
 
 
 class NearMiss(Reply):
-    """An ACL that would have turned the answer, had it matched."""
+    """An ACL that would have changed the answer if it had matched."""
 
     acl: Acl
     missed: Annotated[
-        list[str], doc("Where it did not: of principal, host, operation and resource one or two; or expiry alone.")
+        list[str], doc("What did not match: one or two of principal, host, operation and resource; or expiry alone.")
     ]
-    detail: Annotated[str, doc("What would have to be so for it to match.")]
+    detail: Annotated[str, doc("What would have to be different for it to match.")]
 
 
 class Explanation(Reply):
     """What authorize answers to one action, why, and what would change it."""
 
     result: AuthorizationResult
-    rule: Annotated[str, doc("SuperUser, MatchingAcl, DefaultAllow or DefaultDeny; expect others.")]
+    rule: Annotated[str, doc("SuperUser, MatchingAcl, DefaultAllow or DefaultDeny; more may be added.")]
     acl: Annotated[Acl | None, doc("The ACL that decided; null unless the rule is MatchingAcl.")]
     matching_acls: Annotated[
         list[Acl],
         doc(
-            "The ACLs that match in principal, host, operation and resource: every DENY before every "
-            f"ALLOW, each the most specific first; {MAX_LISTED} at most."
+            "The ACLs that match principal, host, operation and resource: DENYs before ALLOWs, and among "
+            f"them the most specific first; at most {MAX_LISTED}."
         ),
     ]
-    matching_acl_count: Annotated[int, doc("How many match.")]
+    matching_acl_count: Annotated[int, doc("Total number of ACLs that match.")]
     near_misses: Annotated[
         list[NearMiss],
         doc(
-            "ALLOWs that nearly matched if it is denied for lack of one, DENYs that nearly matched if it "
-            f"is allowed; nearest first, {MAX_NEAR_MISSES} at most. Without DESCRIBE on the cluster, ACLs of other "
-            "principals are left out."
+            "ACLs that nearly matched: ALLOWs if the action is denied for lack of one, DENYs if it is allowed; "
+            f"nearest first, at most {MAX_NEAR_MISSES}. Without DESCRIBE on the cluster, ACLs of other principals "
+            "are left out."
         ),
     ]
     smallest_acl: Annotated[
         ProposedAcl | None,
         doc(
-            "The narrowest ACL that, once created, allows it; null if it is allowed, if DENYs forbid it, "
+            "The narrowest ACL that would allow the action; null if it is already allowed, if DENYs forbid it, "
             "or if no ACL can allow it."
         ),
     ]
-    denying_acls: Annotated[list[Acl], doc(f"The DENYs that forbid it: all of them have to go; {MAX_LISTED} at most.")]
-    denying_acl_count: Annotated[int, doc("How many forbid it.")]
+    denying_acls: Annotated[
+        list[Acl], doc(f"The DENYs that forbid the action, all of which must be removed; at most {MAX_LISTED}.")
+    ]
+    denying_acl_count: Annotated[int, doc("Total number of DENYs that forbid the action.")]
     acl_needed_besides: Annotated[
         ProposedAcl | None,
-        doc("The ACL to create as well, once the denying ACLs are gone; null if nothing else is needed."),
+        doc("The ACL to create once `denying_acls` are removed; null if none is needed."),
     ]
-    note: Annotated[str | None, doc("What else there is to know, for people to read.")]
+    note: Annotated[str | None, doc("Further information, for people to read.")]
 
 
 class ExplainResponse(Reply):
-    """One explanation an action, in order, all at one offset."""
+    """One explanation per action, in order, all at the same offset."""
 
     results: list[Explanation]
     token: Token

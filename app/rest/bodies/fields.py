@@ -47,41 +47,44 @@ WaitMs = Annotated[int, Meta(ge=0, le=_MAX_WAIT_MS)]
 BYTES = f"At most {MAX_TEXT_BYTES:,} bytes of UTF-8, as in Kafka's protocol."
 """For descriptions; JSON Schema's `maxLength` counts characters."""
 
-ClientAddressText = Annotated[str, Meta(description="The client's IP address; never a name.", examples=["10.1.2.3"])]
-ResourceName = Annotated[str, Meta(description="The resource's whole name; the cluster's is `kafka-cluster`.")]
+ClientAddressText = Annotated[
+    str, Meta(description="The client's IP address; never a host name.", examples=["10.1.2.3"])
+]
+ResourceName = Annotated[str, Meta(description="The full name of the resource; the cluster's is `kafka-cluster`.")]
 Text = str | UnsetType | None
-AtLeast = Annotated[Text, doc("A token: answer from this state of the store or a later one.")]
+AtLeast = Annotated[Text, doc("A token: answer from this state of the store, or a later one.")]
 At = Annotated[
     Text,
     doc(
-        "A token or a time, such as `2026-11-30T18:00:00Z`: answer as the ACLs and the properties stood then (410 if "
-        "that is not kept any more). The rights of who asks are those of now."
+        "A token, or a time such as `2026-11-30T18:00:00Z`: answer from the ACLs and properties as they were then (410 "
+        "if they are no longer kept). The right to ask is always checked against the current ACLs."
     ),
 ]
 Comment = Annotated[
     Text,
-    doc(f"Why: a ticket, a reason. Kept in the records of this change; one line of 1 to {MAX_COMMENT} characters."),
+    doc(f"The reason, such as a ticket, in one line of 1 to {MAX_COMMENT} characters. Kept with the change."),
 ]
 IfUnchangedSince = Annotated[
     Text,
     doc(
-        "A token: nothing is written unless the store stands exactly there (else 412). The reply's token "
-        "is then the state that this very call has left, to be sent with the next one. Absent or null is no guard: "
-        "the change is written whatever the store holds, so who means to guard has to see that there is a token."
+        "A token: the change is written only if the store is still in exactly this state (412 otherwise). The token "
+        "in the reply is then the state right after this change; send it with the next one. If absent or null, there "
+        "is no guard, and the change is written whatever the state of the store."
     ),
 ]
-TimeoutMs = Annotated[WaitMs | UnsetType | None, doc("How long to wait until this replica shows the change.")]
+TimeoutMs = Annotated[WaitMs | UnsetType | None, doc("How long to wait until this replica has applied the change.")]
 Token = Annotated[
-    str | None, doc("The state of the store that this answer stands on; null before the first load. Send it back.")
+    str | None,
+    doc("The state of the store that this answer is based on, to send as `at_least`; null before the first load."),
 ]
-ErrorCode = Annotated[int, doc("Kafka's error number; 0 is no error.")]
+ErrorCode = Annotated[int, doc("Kafka's error number; 0 means no error.")]
 Code = Annotated[
     str,
     doc(
         "Kafka's error name: NONE, INVALID_REQUEST, POLICY_VIOLATION, UNSUPPORTED_VERSION, "
         "SECURITY_DISABLED, TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, "
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, DELEGATION_TOKEN_AUTHORIZATION_FAILED or UNKNOWN_SERVER_ERROR; "
-        "expect others."
+        "more may be added."
     ),
 ]
 
@@ -109,21 +112,26 @@ class Outcome(Reply):
 
 
 class AuthorizableRequestContext(Request):
-    """Who asks, and about which request (KIP-504)."""
+    """The principal that sent the request, and details of that request (KIP-504)."""
 
     principal: Annotated[str, doc(f"`type:name`, for example `User:alice`. {BYTES}", examples=["User:alice"])]
     client_address: ClientAddressText
-    listener_name: Annotated[Text, doc(f"The broker's listener that the request came by, for the logs. {BYTES}")] = (
+    listener_name: Annotated[Text, doc(f"The broker's listener that received the request, for the logs. {BYTES}")] = (
         UNSET
     )
-    security_protocol: Annotated[Text, doc(f"That listener's, such as SASL_SSL. {BYTES}")] = UNSET
+    security_protocol: Annotated[Text, doc(f"The security protocol of that listener, such as SASL_SSL. {BYTES}")] = (
+        UNSET
+    )
     request_type: Annotated[Int16 | UnsetType | None, doc("Kafka's API key, for the audit log.")] = UNSET
     request_version: Annotated[Int16 | UnsetType | None, doc("The version of that API.")] = UNSET
-    client_id: Annotated[Text, doc(f"What the client calls itself, for the logs. {BYTES}")] = UNSET
-    correlation_id: Annotated[Int32 | UnsetType | None, doc("The number of the client's request.")] = UNSET
+    client_id: Annotated[Text, doc(f"The client's id as it sends it, for the logs. {BYTES}")] = UNSET
+    correlation_id: Annotated[Int32 | UnsetType | None, doc("The correlation id of the client's request.")] = UNSET
     groups: Annotated[
         GroupNames | UnsetType | None,
-        doc("Groups of the principal, each once: ACLs of `Group:<name>` speak of it too. The caller needs the right."),
+        doc(
+            "Groups of the principal, each listed once: ACLs of `Group:<name>` apply to it, too. The caller must be "
+            "configured to assert them."
+        ),
     ] = UNSET
 
     def __post_init__(self) -> None:
@@ -150,7 +158,7 @@ class AuthorizableRequestContext(Request):
 _SURELY_SHORT = MAX_TEXT_BYTES // 4
 """Characters that are within the bound, whatever they are."""
 _TOO_LONG = (
-    f"the text is longer than {MAX_TEXT_BYTES} bytes of UTF-8, the most that a string of Kafka's protocol holds; "
+    f"the text is longer than {MAX_TEXT_BYTES} bytes of UTF-8, the limit of strings in Kafka's protocol; "
     "send a shorter one"
 )
 
@@ -175,7 +183,7 @@ def read_groups(names: GroupNames | UnsetType | None, where: str = "/context") -
     groups = groups_of(names)
     if groups is not None and len(groups.principals) < len(names):
         errors = [
-            ProblemField(f"{where}/groups/{at}", f"`{name}` is there already; send each group once")
+            ProblemField(f"{where}/groups/{at}", f"`{name}` is listed more than once; send each group once")
             for at, name in enumerate(names)
             if name in names[:at]
         ]
@@ -195,7 +203,7 @@ def check_words(*words: tuple[str, str | None, Collection[str]]) -> None:
 
 
 def unknown_word(word: str, codes: Iterable[str]) -> str:
-    return f"`{word[:100]}` is none of Kafka's words; send one of {', '.join(codes)}"
+    return f"`{word[:100]}` is not a value that Kafka knows; send one of {', '.join(codes)}"
 
 
 def seconds(milliseconds: int | UnsetType | None) -> float | None:

@@ -10,24 +10,26 @@ from app.rest.bodies.examples import ADMIN, EPOCH, TOKEN, Example, acl_example
 from app.rest.bodies.fields import AtLeast, AuthorizableRequestContext, Reply, Request, Text, Token, check_lengths, doc
 from app.runtime.listing import DEFAULT_LIMIT, MAX_LIMIT
 
-_SINCE = "A token: changes behind this state. Or a time, such as `2026-11-30T18:00:00Z`: changes from then on."
-_UNTIL = "A token: changes up to this state. Or a time: changes up to then."
+_SINCE = "A token: changes after this state. Or a time such as `2026-11-30T18:00:00Z`: changes from then on."
+_UNTIL = "A token: changes up to this state. Or a time: changes up to that time."
 
 
 class HistoryRequest(Request):
-    """Which changes, and which page of them."""
+    """Selects changes, and the page of them to return."""
 
     context: AuthorizableRequestContext
     filter: Annotated[
         AclBindingFilter | UnsetType | None,
-        doc("Changes of the ACLs that this filter meets; none or an empty one: changes of properties as well."),
+        doc("Changes of ACLs that match this filter; if absent or empty, changes of properties as well."),
     ] = UNSET
-    actor: Annotated[Text, doc("Changes that this principal made, to the letter; expiry's is `klamm:expiry`.")] = UNSET
-    comment: Annotated[Text, doc("Changes whose comment has this in it, to the letter.")] = UNSET
+    actor: Annotated[Text, doc("Changes by exactly this principal; expired ACLs are removed by `klamm:expiry`.")] = (
+        UNSET
+    )
+    comment: Annotated[Text, doc("Changes whose comment contains exactly this text.")] = UNSET
     since: Annotated[Text, doc(_SINCE)] = UNSET
     until: Annotated[Text, doc(_UNTIL)] = UNSET
-    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Changes on a page.")] = DEFAULT_LIMIT
-    cursor: Annotated[Text, doc("`next_cursor` of the page before.")] = UNSET
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Maximum number of changes per page.")] = DEFAULT_LIMIT
+    cursor: Annotated[Text, doc("`next_cursor` of the previous page.")] = UNSET
     at_least: AtLeast = UNSET
 
     def __post_init__(self) -> None:
@@ -35,39 +37,41 @@ class HistoryRequest(Request):
 
 
 class AclTerms(Reply):
-    """What an ACL has beside its seven fields."""
+    """What an ACL has besides its seven fields."""
 
-    expires_at: Annotated[UtcTime | None, doc("When the ACL ended, in UTC and whole seconds; null: never.")]
-    owner: Annotated[str | None, doc("Whom the ACL belonged to; null: nobody said.")]
+    expires_at: Annotated[
+        UtcTime | None, doc("When the ACL was set to expire, in UTC and whole seconds; null means never.")
+    ]
+    owner: Annotated[str | None, doc("The owner of the ACL; null if none was recorded.")]
 
 
 class AlteredConfig(Reply):
-    """A property, and its values."""
+    """A property with its new and its previous value."""
 
     name: Annotated[str, doc("As in describeConfigs.")]
-    value: Annotated[str | None, doc("The new value; null: that of the start-up.")]
-    prior_value: Annotated[str | None, doc("The value before; null: that of the start-up, or nobody knows.")]
+    value: Annotated[str | None, doc("The new value; null means the start-up value.")]
+    prior_value: Annotated[str | None, doc("The previous value; null if it was the start-up value or is unknown.")]
 
 
 class Change(Reply):
     """One change."""
 
-    token: Annotated[str, doc("The state right after it.")]
-    transaction: Annotated[str, doc("The state after all that was written together with it.")]
-    recorded_at: Annotated[UtcTime, doc("When, by the store's clock.")]
-    change: Annotated[str, doc("CREATED, CHANGED (its end or its owner) or DELETED, an ACL; CONFIGURED, a property.")]
-    actor: Annotated[str, doc("Who made it; `klamm:expiry` removes what has ended.")]
-    comment: Annotated[str | None, doc("What the actor said about it.")]
-    acl: Annotated[Acl | None, doc("The ACL after it, or as it was deleted; null if a property changed.")]
-    prior: Annotated[AclTerms | None, doc("What was CHANGED, as it was before; else null.")]
+    token: Annotated[str, doc("The state right after this change.")]
+    transaction: Annotated[str, doc("The state after all changes of the same transaction.")]
+    recorded_at: Annotated[UtcTime, doc("When it was written, by the store's clock.")]
+    change: Annotated[str, doc("CREATED, CHANGED (end or owner) or DELETED for an ACL; CONFIGURED for a property.")]
+    actor: Annotated[str, doc("Who made the change; `klamm:expiry` removes expired ACLs.")]
+    comment: Annotated[str | None, doc("The comment that was sent with the change.")]
+    acl: Annotated[Acl | None, doc("The ACL after the change, or as it was when deleted; null if a property changed.")]
+    prior: Annotated[AclTerms | None, doc("If CHANGED, the previous end and owner; otherwise null.")]
     config: Annotated[AlteredConfig | None, doc("The property; null if an ACL changed.")]
 
 
 class KnownSince(Reply):
-    """From where on the past is known."""
+    """How far back the history is known."""
 
-    token: Annotated[str, doc("The oldest state that is known.")]
-    recorded_at: Annotated[datetime | None, doc("When that state came to be; null: everything is known.")]
+    token: Annotated[str, doc("The oldest known state.")]
+    recorded_at: Annotated[datetime | None, doc("When that state was written; null if the whole history is known.")]
 
 
 class HistoryResponse(Reply):
@@ -75,12 +79,15 @@ class HistoryResponse(Reply):
 
     changes: list[Change]
     shows_configs: Annotated[
-        bool, doc("False: changes of properties are left out, for who asks lacks DESCRIBE_CONFIGS on the cluster.")
+        bool,
+        doc("False if changes of properties are left out because the principal lacks DESCRIBE_CONFIGS on the cluster."),
     ]
-    known_since: Annotated[KnownSince, doc("The oldest state that `at` takes; older changes may be listed in part.")]
+    known_since: Annotated[
+        KnownSince, doc("The oldest state that `at` accepts; the list of older changes may be incomplete.")
+    ]
     next_cursor: Annotated[
         str | None,
-        doc("Null on the last page. A page may have fewer changes than `limit`, even none, and yet not be the last."),
+        doc("Null on the last page. A page with fewer changes than `limit`, even with none, need not be the last."),
     ]
     token: Token
 

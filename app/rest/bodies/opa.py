@@ -135,13 +135,13 @@ def _context(context: RequestContext) -> AuthorizableRequestContext:
     principal = context.principal
     if not principal.principal_type or ":" in principal.principal_type:
         raise InvalidRequestException(
-            f"`principalType` `{principal.principal_type[:100]}` is no principal's type; send for example `User`"
+            f"`principalType` `{principal.principal_type[:100]}` is not a principal type; send for example `User`"
         )
     if context.groups or principal.groups:
         # INVARIANT: DENYs of groups are not passed over for a question that names some.
         raise InvalidRequestException(
-            "`groups` do not count here, as the plugin keeps answers by the principal's type and name; leave them out, "
-            "or let the broker decide by Klamm's own authorizer"
+            "`groups` are not supported, because the plugin caches answers by the principal's type and name only; "
+            "leave them out, or use Klamm's own authorizer in the broker"
         )
     header = given(context.header) or Header()
     fields = given(header.name) or given(header.data) or HeaderFields()

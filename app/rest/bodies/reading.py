@@ -122,9 +122,9 @@ _BOUND_WORDS = {
 _KIND_WORDS = {
     "str": "the value is not text; send a string",
     "int": "the value is not a whole number; send an integer",
-    "bool": "the value is neither true nor false; send one of them",
+    "bool": "the value is not a boolean; send true or false",
     "array": "the value is not a list; send an array",
-    "object": "the value is not an object; send one with its fields",
+    "object": "the value is not an object; send a JSON object",
 }
 
 

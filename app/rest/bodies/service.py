@@ -28,18 +28,18 @@ class Endpoint(Request):
 
     listener_name: str
     security_protocol: Annotated[str, doc("PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.")]
-    host: Annotated[str, doc("Where the broker listens.")]
+    host: Annotated[str, doc("The host that the broker listens on.")]
     port: Annotated[int, Meta(ge=0, le=65535)]
 
 
 class StartRequest(Request, kw_only=True):
-    """What a broker tells at start-up (KIP-504 AuthorizerServerInfo)."""
+    """What a broker reports at start-up (KIP-504 AuthorizerServerInfo)."""
 
-    cluster_id: Annotated[Text, doc("The broker's; one that is not the store's is refused (409).")] = UNSET
+    cluster_id: Annotated[Text, doc("The broker's cluster id; refused (409) if it is not the store's.")] = UNSET
     broker_id: Int32
     endpoints: Annotated[list[Endpoint], Meta(max_length=MAX_ITEMS)]
-    inter_broker_listener_name: Annotated[Text, doc("Which of them the brokers themselves use.")] = UNSET
-    wait_ms: Annotated[WaitMs, doc("Answer when all listeners are ready, or after this time.")] = 5_000
+    inter_broker_listener_name: Annotated[Text, doc("The listener that the brokers use among themselves.")] = UNSET
+    wait_ms: Annotated[WaitMs, doc("Answer once all listeners are ready, or after this time.")] = 5_000
     at_least: AtLeast = UNSET
 
 
@@ -47,7 +47,7 @@ class ListenerReadiness(Reply):
     """Whether one listener may take connections."""
 
     listener_name: str
-    ready: Annotated[bool, doc("Whether it may.")]
+    ready: Annotated[bool, doc("Whether it may take connections.")]
 
 
 class StartResponse(Reply):
@@ -58,11 +58,11 @@ class StartResponse(Reply):
 
 
 class ConfigEntry(Reply):
-    """A property in force."""
+    """A property and its current value."""
 
-    name: Annotated[str, doc("As Kafka or Klamm calls it, such as `super.users`.")]
+    name: Annotated[str, doc("The name of the property in Kafka or Klamm, such as `super.users`.")]
     value: Annotated[str | None, doc("As text.")]
-    source: Annotated[str, doc("STARTUP or STORE; expect others.")]
+    source: Annotated[str, doc("STARTUP or STORE; more may be added.")]
 
 
 class DescribeConfigsResponse(Reply):
@@ -75,8 +75,8 @@ class DescribeConfigsResponse(Reply):
 class ConfigChange(Request):
     """A property and its new value; null returns it to its start-up value."""
 
-    name: Annotated[str, doc("One that describeConfigs lists.")]
-    value: Annotated[str | None, doc("As text; null for the start-up value.")]
+    name: Annotated[str, doc("A property that describeConfigs lists.")]
+    value: Annotated[str | None, doc("As text; null restores the start-up value.")]
 
 
 class AlterConfigsRequest(Request):
@@ -91,11 +91,11 @@ class AlterConfigsRequest(Request):
 
 
 class AlterConfigsResult(Outcome):
-    """What came of one change."""
+    """The outcome for one change."""
 
 
 class AlterConfigsResponse(Reply):
-    """One result a change, in order."""
+    """One result per change, in order."""
 
     results: list[AlterConfigsResult]
     token: Token

@@ -75,7 +75,7 @@ class _Reader:
         value = dict(pairs)
         if len(value) > MAX_KEYS:
             raise InvalidRequestException(
-                f"an object of the body has {len(value)} keys; send at most {MAX_KEYS}, and only fields that there are"
+                f"an object in the body has {len(value)} keys; send at most {MAX_KEYS}, and known fields only"
             )
         if len(value) == len(pairs):
             return value
@@ -105,7 +105,7 @@ def check_bounds(body: bytes) -> None:
         raise InvalidRequestException("the body holds too many values; split it over several requests")
     if containers > MAX_DEPTH and _is_too_deep(body):
         raise InvalidRequestException(
-            f"the body nests deeper than {MAX_DEPTH} levels, or its brackets don't match; send it flat"
+            f"the body nests deeper than {MAX_DEPTH} levels, or its brackets don't match; flatten it or fix them"
         )
 
 
@@ -134,7 +134,7 @@ def _faults(pointer: str, value: object) -> Iterator[ProblemField]:
     elif isinstance(value, dict):
         if isinstance(value, _Repeated):
             for key in value.repeated:
-                yield ProblemField(f"{pointer}/{pointer_token(key)}", "the key comes more than once; send it once")
+                yield ProblemField(f"{pointer}/{pointer_token(key)}", "the key appears more than once; send it once")
         for key, each in value.items():
             below = f"{pointer}/{pointer_token(key)}"
             yield from _text_faults(below, key)

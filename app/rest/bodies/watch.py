@@ -21,23 +21,30 @@ class WatchQuery(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     after: Annotated[
-        str | None, Field(description="A token: begin behind this state. The header Last-Event-ID stands above it.")
+        str | None, Field(description="A token: start after this state. The header Last-Event-ID takes precedence.")
     ] = None
-    snapshot: Annotated[bool, Field(description="Begin with the whole state as it is now.")] = False
+    snapshot: Annotated[bool, Field(description="Start with the whole current state.")] = False
     bookmark_ms: Annotated[
-        int, Field(ge=200, le=MAX_BOOKMARK_MS, description="How often a reader at the head gets a bookmark.")
+        int,
+        Field(
+            ge=200,
+            le=MAX_BOOKMARK_MS,
+            description="How often a reader that has caught up gets a bookmark, in milliseconds.",
+        ),
     ] = MAX_BOOKMARK_MS
-    resource_type: Annotated[str, Field(description="Only ACLs for this type of resource; ANY is all.")] = "ANY"
-    resource_name: Annotated[str | None, Field(description="Only ACLs with this name, as in filters of acls.")] = None
+    resource_type: Annotated[str, Field(description="Only ACLs for this resource type; ANY means all.")] = "ANY"
+    resource_name: Annotated[
+        str | None, Field(description="Only ACLs with this resource name, as in the filters of acls.")
+    ] = None
     pattern_type: Annotated[
-        str, Field(description="As in filters of acls: MATCH is every pattern that covers the name.")
+        str, Field(description="As in the filters of acls: MATCH selects every pattern that covers the name.")
     ] = "ANY"
-    principal: Annotated[str | None, Field(description="Only ACLs of this very principal.")] = None
+    principal: Annotated[str | None, Field(description="Only ACLs of exactly this principal.")] = None
 
     @model_validator(mode="after")
     def _begins_somewhere(self) -> Self:
         if self.snapshot and self.after is not None:
-            raise ValueError("`after` and `snapshot` are two ways to begin; send one of them")
+            raise ValueError("`after` and `snapshot` can't be combined; send one of them")
         return self
 
     @property

@@ -29,7 +29,9 @@ _SCHEME = b"bearer "
 _MAX_TOKEN_BYTES = 8 * 1024
 _JWT_DOTS = 2
 # The same text for every fault; the log tells the operator which one it was.
-_REFUSAL = "credentials are needed that this service knows; send `Authorization: Bearer` with a token, or a certificate"
+_REFUSAL = (
+    "the request has no valid credentials; send `Authorization: Bearer` with a token, or use a client certificate"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -145,7 +147,9 @@ class Callers:
         if credentials is None:
             if any(name == b"origin" for name, _ in headers):
                 # A page in a browser can reach loopback, and must not speak for anybody there.
-                raise ClusterAuthorizationException("browsers may not ask here, as no callers are configured")
+                raise ClusterAuthorizationException(
+                    "browsers are refused because no callers are configured; configure callers"
+                )
             return ANYBODY
         try:
             lines = [value for name, value in headers if name == b"authorization"]

@@ -37,7 +37,7 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
             context.load_verify_locations(client_ca)
         except OSError:  # ssl.SSLError is one, too
             raise UsageError(
-                f"tls.client.ca: `{client_ca}` holds no certificates; give the authorities' own, in PEM form"
+                f"tls.client.ca: `{client_ca}` contains no certificates; give the authorities' certificates in PEM form"
             ) from None
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
@@ -49,7 +49,7 @@ def _check_readable(setting: str, path: Path) -> None:
             file.read(1)
     except OSError as error:
         raise UsageError(
-            f"{setting}: `{path}` can't be read ({error.strerror}); give a file that this user may read"
+            f"{setting}: `{path}` can't be read ({error.strerror}); give a file that this user can read"
         ) from None
 
 
@@ -60,7 +60,7 @@ def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
     except OSError as error:  # ssl.SSLError is one, too
         if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
             raise UsageError(
-                f"tls.key: `{key}` is not the key of the certificate `{certificate}`; give two that belong together"
+                f"tls.key: `{key}` is not the key of the certificate `{certificate}`; give a matching pair"
             ) from None
         raise UsageError(
             f"tls.certificate, tls.key: `{certificate}` and `{key}` can't be used; give a certificate with its chain "

@@ -49,7 +49,9 @@ class Issuer:
 
     def __post_init__(self) -> None:
         if not self.issuer or not self.audience:
-            raise ValueError(f"issuer `{self.name}`: `issuer` and `audience` are required; without them any token fits")
+            raise ValueError(
+                f"issuer `{self.name}`: `issuer` and `audience` are required; without them any token would be accepted"
+            )
         if not self.algorithms or not self.algorithms <= ALGORITHMS.keys():
             raise ValueError(f"issuer `{self.name}`: `algorithms` must be some of {', '.join(ALGORITHMS)}")
         if not 0 <= self.leeway_s <= MAX_LEEWAY_S:
@@ -97,7 +99,7 @@ class JwtVerifier:
         self._issuers = {issuer.issuer: issuer for issuer in issuers}
         self._clock = clock
         if len(self._issuers) < len(issuers):
-            raise ValueError("two tables of issuers have the same `issuer`; one table per issuer")
+            raise ValueError("two issuer tables have the same `issuer`; keep one table per issuer")
 
     @property
     def generation(self) -> int:

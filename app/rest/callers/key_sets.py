@@ -53,9 +53,9 @@ def key_source(source: str, ca_file: Path | None = None, bearer_file: Path | Non
     parts = urlsplit(source)
     loopback = parts.scheme == "http" and is_loopback(parts.hostname or "")
     if not parts.hostname or not (parts.scheme == "https" or loopback):
-        raise ValueError("keys come from an https URL or a file; http is for loopback only")
+        raise ValueError("keys must come from a file or an https URL; http is allowed for loopback only")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("the URL of the keys holds a user name or a password; put a token into `bearer_file` instead")
+        raise ValueError("the URL of the keys contains a user name or a password; put a token in `bearer_file` instead")
     return UrlSource(source, ca_file, bearer_file)
 
 
@@ -121,7 +121,7 @@ class UrlSource:
             if answer.status_code != httpx.codes.OK:
                 raise KeySetError(f"it answered with status {answer.status_code}")
             if answer.headers.get("content-encoding", "identity") != "identity":
-                raise KeySetError("it answered in a compressed form, which was not asked for")
+                raise KeySetError("it sent a compressed answer, which was not requested")
             document = bytearray()
             async for part in answer.aiter_raw():
                 document += part
@@ -135,13 +135,13 @@ class UrlSource:
             bearer = content_of(self._bearer_file).decode(errors="replace").strip()
             # A header with a line break would show up in the text of an error.
             if not _BEARER.fullmatch(bearer):
-                raise KeySetError(f"`{self._bearer_file}` holds no bearer token")
+                raise KeySetError(f"`{self._bearer_file}` contains no bearer token")
             headers["authorization"] = f"Bearer {bearer}"
         try:
             # Without a file: the authorities that the system trusts.
             return headers, ssl.create_default_context(cafile=self._ca_file)
         except OSError as error:  # ssl.SSLError is one, too
-            raise KeySetError(f"`{self._ca_file}` holds no certificates that can be read ({_why(error)})") from None
+            raise KeySetError(f"`{self._ca_file}` contains no readable certificates ({_why(error)})") from None
 
 
 def content_of(path: Path) -> bytes:

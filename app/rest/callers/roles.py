@@ -141,7 +141,7 @@ class Caller:
         """Raises ClusterAuthorizationException."""
         if self.role not in open_to:
             raise ClusterAuthorizationException(
-                f"the caller `{self.name}` has the role {self.role.value}, which is not for {operation}"
+                f"the caller `{self.name}` has the role {self.role.value}, which may not call {operation}"
             )
 
     def check_operation(self, operation: str, open_to: Container[Role]) -> None:
@@ -149,7 +149,7 @@ class Caller:
         self.check_role(operation, open_to)
         if self.limit is not None and not self.limit.take():
             raise ThrottlingQuotaExceededException(
-                f"the caller `{self.name}` asks more often than its `requests_per_second` allow; try again shortly"
+                f"the caller `{self.name}` exceeds its `requests_per_second`; try again shortly"
             )
 
 
@@ -220,8 +220,8 @@ def _asserted(caller: Caller, names: tuple[str, ...]) -> Groups | None:
     if len(found.principals) > MAX_GROUPS:
         raise invalid_field(
             "/context/groups",
-            f"with those that the token names these are {len(found.principals)} groups; send so few that they are "
-            f"{MAX_GROUPS} at most",
+            f"these are {len(found.principals)} groups together with those in the token; send fewer, as the limit "
+            f"is {MAX_GROUPS}",
         )
     return found
 
@@ -241,7 +241,7 @@ def _is_group(name: object) -> bool:
 def peer_address(scope: Scope | None) -> ClientAddress:
     """Loopback for a Unix socket, whose clients are on this machine."""
     if scope is None:
-        raise ValueError("the address of this caller is that of its socket, and no socket was given")
+        raise ValueError("the caller's address is taken from its connection, but there is no connection")
     client = scope.get("client")
     # An IPv6 address may have a zone.
     return parse_address(client[0].partition("%")[0] if client else _LOOPBACK)

@@ -81,9 +81,9 @@ def read_key_set(document: bytes) -> SigningKeys:
         raise KeySetError("it is not JSON") from None
     entries = value.get("keys") if isinstance(value, dict) else None
     if not isinstance(entries, list):
-        raise KeySetError("it is no JSON Web Key Set: there is no list `keys`")
+        raise KeySetError("it is not a JSON Web Key Set: the list `keys` is missing")
     if len(entries) > _MAX_KEYS:
-        raise KeySetError(f"it has {len(entries)} keys; {_MAX_KEYS} are the most that are read")
+        raise KeySetError(f"it has {len(entries)} keys; at most {_MAX_KEYS} are supported")
     keys = set()
     ignored: Counter[str] = Counter()
     for entry in entries:

@@ -60,7 +60,7 @@ class StaticTokens:
                     await self._look()
             except (UsageError, TimeoutError) as error:
                 # A broken file must not lock everyone out, and the operator must hear of it.
-                self._note(str(error) or f"`{self._path}` can't be read in time")
+                self._note(str(error) or f"reading `{self._path}` takes too long")
             # A flood of unknown tokens causes no more looks than this allows.
             await asyncio.sleep(_REST_S)
 

@@ -41,9 +41,7 @@ def add_token(path: Path, name: str, callers: Collection[str]) -> str:
     """
     with _locked(path, callers) as (lines, entries):
         if len(_of(name, entries)) >= MOST_LIVE:
-            raise UsageError(
-                f"`{name}` has {MOST_LIVE} live tokens already; take the older one away first, with --retire"
-            )
+            raise UsageError(f"`{name}` has {MOST_LIVE} live tokens already; remove the older one first, with --retire")
         token = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
         lines.append(f"{name} sha256:{hash_of(token.encode()).hex()}")
     return token
@@ -80,9 +78,9 @@ def _parsed(path: Path, lines: Sequence[str], callers: Collection[str]) -> list[
         elif fields["name"] not in callers:
             why = f"there is no table `callers.{fields['name'][:70]}` in klamm.toml"
         elif fields["hash"] in hashes:
-            why = "the same token stands in an earlier line"
+            why = "the same token is already in an earlier line"
         elif live[fields["name"]] >= MOST_LIVE:
-            why = f"`{fields['name']}` has {MOST_LIVE} live tokens in earlier lines already; take one away"
+            why = f"`{fields['name']}` has {MOST_LIVE} live tokens in earlier lines already; remove one"
         if why is not None or fields is None:
             raise UsageError(f"`{path}` line {number}: {why}")
         hashes.add(fields["hash"])
@@ -100,8 +98,8 @@ def _text_of(path: Path) -> str:
         return content.decode()
     except FileNotFoundError:
         raise UsageError(
-            f"`{path}`, which `tokens.file` names, is not there; make it with `klamm token NAME` (an empty file will "
-            "do)"
+            f"`{path}`, which `tokens.file` names, does not exist; create it with `klamm token NAME` (an empty file is "
+            "enough)"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
@@ -128,7 +126,7 @@ def _locked(path: Path, callers: Collection[str]) -> Iterator[tuple[list[str], l
         finally:
             os.close(folder)
     except FileNotFoundError:
-        raise UsageError(f"`{path}` can't be written; make its folder first: `{target.parent}`") from None
+        raise UsageError(f"`{path}` can't be written; create its folder first: `{target.parent}`") from None
     except OSError as error:
         raise UsageError(f"`{path}` can't be written ({error.strerror})") from None
 

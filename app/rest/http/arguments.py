@@ -19,7 +19,7 @@ async def _put_by_the_edge() -> None:
 
 async def _at_least(
     at_least: Annotated[
-        str | None, Query(description="A token: answer from this state of the store or a later one.")
+        str | None, Query(description="A token: answer from this state of the store, or a later one.")
     ] = None,
 ) -> None:
     """Describes the parameter, which the edge reads."""

@@ -105,10 +105,10 @@ class Refusal(NamedTuple):
         return b"\r\n".join((*lines, kept_for(kept_s) + b"\r\n" + body))
 
 
-MALFORMED = Refusal.of(HTTPStatus.BAD_REQUEST, InvalidRequestException("this is no HTTP/1.1 request"))
+MALFORMED = Refusal.of(HTTPStatus.BAD_REQUEST, InvalidRequestException("this is not a valid HTTP/1.1 request"))
 REPEATED_HEADER = Refusal.of(
     HTTPStatus.BAD_REQUEST,
-    InvalidRequestException("`Authorization`, `Content-Length` and `Host` must each come once; send one of each"),
+    InvalidRequestException("`Authorization`, `Content-Length` and `Host` must not be repeated; send one of each"),
 )
 NO_HOST = Refusal.of(
     HTTPStatus.BAD_REQUEST, InvalidRequestException("an HTTP/1.1 request must have a `Host` header; send one")
@@ -127,5 +127,5 @@ OVERLOADED = Refusal.of(
 )
 TOO_MANY_CONNECTIONS = Refusal.of(
     HTTPStatus.TOO_MANY_REQUESTS,
-    OverloadedException("the service has as many connections as it may keep; nothing was done, try again shortly"),
+    OverloadedException("the service has reached its maximum of connections; nothing was done, try again shortly"),
 )

@@ -87,7 +87,9 @@ class Route(APIRoute):
         }
         if not needs_caller and {CurrentContext, CurrentReader} & {each.annotation for each in parameters.values()}:
             # INVARIANT: where no caller is identified, nobody is spoken for.
-            raise TypeError(f"the route `{name}` needs a caller: its endpoint takes whom it speaks for")
+            raise TypeError(
+                f"the route `{name}` needs a caller, because its endpoint takes the principal that it speaks for"
+            )
         self._named = parameters.keys() - self._arguments.keys() - {"body"}
         """The parameters of the path and of the query."""
         self._takes_at_least = AT_LEAST[0] in self.dependencies

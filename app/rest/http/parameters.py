@@ -17,11 +17,11 @@ from app.rest.errors import invalid_field
 
 _MAX_SHOWN = 100
 _MEANT = {
-    "int_parsing": "write a whole number",
-    "int_type": "write a whole number",
-    "bool_parsing": "write true or false",
-    "greater_than_equal": "write {ge} or more",
-    "less_than_equal": "write {le} or less",
+    "int_parsing": "send a whole number",
+    "int_type": "send a whole number",
+    "bool_parsing": "send true or false",
+    "greater_than_equal": "send {ge} or more",
+    "less_than_equal": "send {le} or less",
 }
 """Texts by pydantic's name of a fault, in place of its own."""
 
@@ -31,10 +31,10 @@ def check_query(query: bytes, known: Sequence[str]) -> None:
     seen = set[str]()
     for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name not in known:
-            takes = f"send one of {', '.join(known)}{did_you_mean(name, known)}" if known else "none is taken here"
+            takes = f"send one of {', '.join(known)}{did_you_mean(name, known)}" if known else "this path takes none"
             raise _refusal(name, f"there is no such parameter; leave it out, {'or ' if known else ''}{takes}")
         if name in seen:
-            raise _refusal(name, "it comes more than once; send it once")
+            raise _refusal(name, "it appears more than once; send it once")
         seen.add(name)
 
 

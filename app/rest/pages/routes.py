@@ -99,26 +99,26 @@ def _json_word(value: object) -> str:
 
 _SUMMARY = "Apache Kafka's Authorizer as a REST service: ACLs in PostgreSQL, decisions from memory."
 _LINKS = {
-    "/console": "access to look at and to change, in a browser",
-    "/docs": "the reference of the API, to read",
-    "/openapi.json": "the same for generators of clients",
-    "/readyz": "whether it should get requests; `?verbose` says why",
+    "/console": "the console: view and change access in a browser",
+    "/docs": "the API reference",
+    "/openapi.json": "the OpenAPI document, for client generators",
+    "/readyz": "whether the service should get requests; `?verbose` lists the checks",
     "/livez": "whether the process answers",
-    "/metrics": "its metrics, for Prometheus; for callers with the role observe or admin, where callers are configured",
+    "/metrics": "metrics for Prometheus; if callers are configured, only for the roles observe and admin",
 }
 _CONSOLE = "/console"
 _REFERENCE = ("/docs", "/openapi.json")
 _GUIDES = {
-    "README.md": "a first hour",
-    "docs/operations.md": "how to run it, every setting",
+    "README.md": "getting started",
+    "docs/operations.md": "how to run it, and every setting",
     "docs/console.md": "the console: access in a browser",
     "docs/clients.md": "clients in Python, Java, Go and TypeScript",
-    "docs/callers.md": "who may ask, and how that is proved",
-    "docs/acls.md": "klamm acls, for hands that know kafka-acls",
-    "docs/why.md": "why a decision is as it is",
+    "docs/callers.md": "callers, and how they authenticate",
+    "docs/acls.md": "klamm acls, for users of kafka-acls",
+    "docs/why.md": "how a decision came about",
     "docs/plan.md": "ACLs as a file: plan and apply",
-    "docs/formats.md": "ACLs in the formats of others",
-    "docs/kafka-broker.md": "a Kafka broker that asks Klamm",
+    "docs/formats.md": "import and export of ACLs in other formats",
+    "docs/kafka-broker.md": "Klamm as the authorizer of a Kafka broker",
     "docs/kubernetes.md": "Klamm on Kubernetes",
     "docs/database.md": "the database and its roles",
     "docs/decision-log.md": "the decision log",

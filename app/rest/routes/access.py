@@ -40,7 +40,7 @@ _TO_JSON = msgspec.json.Encoder().encode
 async def who_can(
     body: Body[bodies.WhoCanRequest], context: CurrentContext, authorizer: CurrentAuthorizer, past: CurrentPast
 ) -> bytes:
-    """Tell who can do what on a resource, from where and by which ACLs, in pages; needs DESCRIBE on the cluster."""
+    """List who can do what on a resource, from where and by which ACLs, in pages; needs DESCRIBE on the cluster."""
     question, at = _who_question(body), given(body.at)
     then = None if at is None else await past.of_resource(context, question.resource_type, question.resource_name, at)
     page = await authorizer.who_can(context, question, body.limit, given(body.cursor), then)
@@ -51,7 +51,7 @@ async def who_can(
 async def what_can(
     body: Body[bodies.WhatCanRequest], context: CurrentContext, authorizer: CurrentAuthorizer, past: CurrentPast
 ) -> bytes:
-    """Tell what a principal can do, on which patterns and by which ACLs, in pages; needs DESCRIBE on the cluster."""
+    """List what a principal can do, on which patterns and by which ACLs, in pages; needs DESCRIBE on the cluster."""
     check_principal(body.principal, "")
     question = WhatQuestion(body.principal, _address(body.host), read_groups(body.groups, ""))
     at = given(body.at)
@@ -64,7 +64,9 @@ def _who_question(body: bodies.WhoCanRequest) -> WhoQuestion:
     resource, operations = body.resource, given(body.operations) or []
     for at, word in enumerate(operations):
         if word in _NO_SINGLE_ONES:
-            raise invalid_field(f"/operations/{at}", f"{word} is no single operation; send no `operations` for all")
+            raise invalid_field(
+                f"/operations/{at}", f"`{word}` is not a single operation; leave out `operations` to ask about all"
+            )
     check_words(
         ("/resource/resource_type", resource.resource_type, _TYPES),
         *((f"/operations/{at}", word, _OPERATIONS) for at, word in enumerate(operations)),
@@ -82,7 +84,7 @@ def _address(host: Text) -> ClientAddress | None:
         return parse_address(text)
     except InvalidRequestException:
         raise invalid_field(
-            "/host", f"`{text[:100]}` is no IP address; send a client's, such as `10.1.2.3`, or null for all hosts"
+            "/host", f"`{text[:100]}` is not an IP address; send one such as `10.1.2.3`, or null for all hosts"
         ) from None
 
 

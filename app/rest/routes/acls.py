@@ -47,8 +47,8 @@ async def create_acls(
 ) -> bytes:
     """Create ACLs; needs ALTER on the cluster. An ACL that exists keeps its id.
 
-    Answers when the change is durable and this replica decides by it. A binding that is refused does not hinder
-    the others. With `if_unchanged_since` nothing is written if anything has changed since.
+    Answers once the change is durable and this replica decides by it. A refused binding does not affect the others.
+    With `if_unchanged_since`, nothing is written if anything has changed since.
     """
     acls = await each_paced(body.bindings, _new_acl)
     results, token = await authorizer.updates.create_acls(
@@ -61,10 +61,11 @@ async def create_acls(
 async def delete_acls(
     body: Body[bodies.DeleteAclsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> bytes:
-    """Delete every ACL that any of the filters meets; needs ALTER on the cluster.
+    """Delete every ACL that any of the filters matches; needs ALTER on the cluster.
 
-    Answers when the change is durable and this replica decides by it. A filter that is refused does not hinder the
-    others; one that meets nothing is fine. With `if_unchanged_since` nothing is deleted if anything has changed since.
+    Answers once the change is durable and this replica decides by it. A refused filter does not affect the others; a
+    filter that matches nothing is not an error. With `if_unchanged_since`, nothing is deleted if anything has changed
+    since.
     """
     filters = await each_paced(body.filters, _filter)
     results, token = await authorizer.updates.delete_acls(
@@ -86,7 +87,7 @@ async def delete_acls(
 async def acls(
     body: Body[bodies.AclsRequest], context: CurrentContext, authorizer: CurrentAuthorizer, past: CurrentPast
 ) -> bytes:
-    """List the ACLs that a filter meets, in pages (DescribeAcls); needs DESCRIBE on the cluster."""
+    """List the ACLs that a filter matches, in pages (DescribeAcls); needs DESCRIBE on the cluster."""
     asked, at = (context, search_filter(body.filter), body.limit, given(body.cursor)), given(body.at)
     page = await (authorizer.acls(*asked) if at is None else past.acls(*asked, at))
     found = await each_paced(page.acls, _found)
@@ -102,7 +103,7 @@ async def acls(
     example=bodies.ACL_COUNT_EXAMPLE,
 )
 async def acl_count(authorizer: CurrentAuthorizer, reader: CurrentReader) -> bodies.AclCountResponse:
-    """Tell how many ACLs this replica holds; an admin caller needs DESCRIBE on the cluster."""
+    """Count the ACLs that this replica holds; an admin caller needs DESCRIBE on the cluster."""
     return bodies.AclCountResponse(acl_count=authorizer.acl_count(reader))
 
 
@@ -124,7 +125,7 @@ def _new_acl(body: bodies.AclBinding) -> NewAcl | ApiException:
     try:
         expires_at = KEEP if body.expires_at is UNSET else body.expires_at and body.expires_at.astimezone(UTC)
     except OverflowError:
-        return InvalidRequestException("expires_at lies beyond the years 1 to 9999; null means never")
+        return InvalidRequestException("`expires_at` must be within the years 1 to 9999; send null for never")
     return NewAcl(_binding(body), expires_at, KEEP if body.owner is UNSET else body.owner)
 
 

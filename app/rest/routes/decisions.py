@@ -32,7 +32,7 @@ _AUTHORIZATION_FAILED = {
 
 @_post_decision("/v1/authorize", name="authorize", reply=bodies.AuthorizeResponse, example=bodies.AUTHORIZE_EXAMPLE)
 async def authorize(body: Body[bodies.AuthorizeRequest], context: CurrentContext, services: CurrentServices) -> bytes:
-    """Decide whether the caller may do each action, all at one offset. Results are in order."""
+    """Decide whether the caller may do each action. Results are in order, all at the same offset."""
     decided = await services.decider.decide_paced(body, context)
     # INVARIANT: no await here; image, index and configuration stay as they are until the answer stands.
     return services.decider.reply(decided, REQUEST_MARK.get() or NO_MARK)
@@ -51,10 +51,10 @@ async def authorized_operations(
     authorizer: CurrentAuthorizer,
     past: CurrentPast,
 ) -> bodies.AuthorizedOperationsResponse:
-    """Tell which operations the caller may do on each resource.
+    """List the operations that the caller may do on each resource.
 
-    Without the right to describe the resource (DESCRIBE, of a user DESCRIBE_TOKENS) its ..._AUTHORIZATION_FAILED and
-    no operations; the cluster without DESCRIBE has none and no error, as in Kafka.
+    A resource that the caller may not describe (DESCRIBE, or DESCRIBE_TOKENS for a user) gets its error
+    ..._AUTHORIZATION_FAILED and no operations; the cluster gets no operations and no error, as in Kafka.
     """
     at = given(body.at)
     asked = ((ResourceType.from_string(each.resource_type), each.resource_name) for each in body.resources)
@@ -96,7 +96,7 @@ def _shown(resource_type: ResourceType, bits: int) -> tuple[Errors, int]:
 async def authorize_by_resource_type(
     body: Body[bodies.AuthorizeByResourceTypeRequest], context: CurrentContext, services: CurrentServices
 ) -> bodies.AuthorizeByResourceTypeResponse:
-    """Decide whether the caller may do this on any resource of the type at all."""
+    """Decide whether the caller may do the operation on at least one resource of the type."""
     check_words(
         ("/operation", body.operation, OPERATION_CODES), ("/resource_type", body.resource_type, RESOURCE_TYPE_CODES)
     )
@@ -111,7 +111,7 @@ async def authorize_by_resource_type(
 async def list_groups(
     body: Body[bodies.ListGroupsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> bodies.ListGroupsResponse:
-    """List those of the groups that the caller may see: all with DESCRIBE on the cluster, else those with DESCRIBE."""
+    """List the given groups that the caller may see: with DESCRIBE on the cluster all, else those it may DESCRIBE."""
     shown, token = await authorizer.decide_each(context, body.groups, _may_see)
     groups = [group for group, is_shown in zip(body.groups, shown, strict=True) if is_shown]
     return bodies.ListGroupsResponse(groups=groups, token=None if token is None else str(token))

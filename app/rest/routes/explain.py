@@ -38,7 +38,7 @@ async def explain(
 ) -> bytes:
     """Explain what authorize answers to each action: the rule, the ACLs, the near misses, and what would allow it.
 
-    Anybody may ask about its own principal; about others only with DESCRIBE on the cluster. All answers are at one
+    Every principal may ask about itself; asking about others needs DESCRIBE on the cluster. All answers are at the same
     offset. Nothing is written to the audit log or the decision log.
     """
     about, actions = _about(body, context), [_action(each, body.actions) for each in body.actions]

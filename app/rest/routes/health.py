@@ -31,12 +31,12 @@ from app.runtime.readiness import Readiness, State
 routes = Routes("health")
 
 Check = tuple[str, bool, str]
-Verbose = Annotated[str | None, Query(description="With any value, or none: every check on a line of its own.")]
+Verbose = Annotated[str | None, Query(description="List every check on its own line; the value is ignored.")]
 
 _PLAIN_TEXT = {"text/plain": {"schema": {"type": "string"}}}
 _probe_route = partial(routes.get, needs_caller=False, pool="probes", response_class=PlainTextResponse)
 _NOT_READY: Mapping[int | str, dict[str, Any]] = {
-    503: {"description": "Not now; the body names the checks that fail", "content": _PLAIN_TEXT}
+    503: {"description": "Not ready; the body names the checks that fail", "content": _PLAIN_TEXT}
 }
 _OK = Example(reply="ok")
 _METRICS_EXAMPLE = Example(
@@ -51,13 +51,13 @@ _METRICS_EXAMPLE = Example(
 
 @_probe_route("/livez", name="livez", example=_OK)
 async def livez(verbose: Verbose = None) -> Response:
-    """Tell that the process answers; nothing else is looked at."""
+    """Report that the process answers; nothing else is checked."""
     return _probe("livez", [("ping", True, "")], ready=True, verbose=verbose is not None)
 
 
 @_probe_route("/readyz", name="readyz", responses=_NOT_READY, example=_OK)
 async def readyz(services: CurrentServices, verbose: Verbose = None) -> Response:
-    """Tell whether this replica should get requests."""
+    """Report whether this replica should get requests."""
     readiness = services.authorizer.readiness
     siblings = await _siblings(services, None)
     checks = [*readiness.checks(), *_ready_checks(siblings)]
@@ -76,10 +76,10 @@ async def readyz(services: CurrentServices, verbose: Verbose = None) -> Response
 async def readyz_listener(
     listener_name: Annotated[str, Path(max_length=249)], services: CurrentServices, verbose: Verbose = None
 ) -> Response:
-    """Tell whether one listener of a broker may take connections; early-start listeners may before the first load."""
+    """Report whether a broker's listener may take connections; early-start listeners may before the first load."""
     readiness = services.authorizer.readiness
     ready = readiness.ready(listener_name)
-    waits = "draining" if readiness.state is State.DRAINING else "waits for the first load"
+    waits = "draining" if readiness.state is State.DRAINING else "waiting for the first load"
     own = (f"listener/{listener_name}", ready, "may start" if ready else waits)
     checks = [own, *_ready_checks(await _siblings(services, listener_name))]
     return _probe("readyz", checks, ready=_all_pass(checks), verbose=verbose is not None)
@@ -87,7 +87,7 @@ async def readyz_listener(
 
 @_probe_route("/startupz", name="startupz", responses=_NOT_READY, example=_OK)
 async def startupz(services: CurrentServices, verbose: Verbose = None) -> Response:
-    """Tell whether the first load is complete."""
+    """Report whether the first load is complete."""
     readiness = services.authorizer.readiness
     checks = [check for check in readiness.checks() if check[0] == "initial-load"]
     checks += _worker_checks(
@@ -107,7 +107,7 @@ async def startupz(services: CurrentServices, verbose: Verbose = None) -> Respon
     example=_METRICS_EXAMPLE,
 )
 async def metrics(services: CurrentServices) -> Response:
-    """Every metric in Prometheus' text format, for callers whose role is observe or admin."""
+    """Return all metrics in Prometheus' text format, for callers with the role observe or admin."""
     if services.siblings is None:
         _take_down(services)
         return Response(services.metrics_page.render(), media_type=CONTENT_TYPE)
@@ -152,11 +152,11 @@ def _ready_checks(siblings: list[Sibling] | None) -> list[Check]:
 
 def _worker_checks(siblings: list[Sibling] | None, look: Callable[[WorkerReadiness], tuple[bool, str]]) -> list[Check]:
     if siblings is None:
-        return [("workers", True, "the supervisor does not answer; this worker speaks for itself")]
+        return [("workers", True, "the supervisor does not answer; only this worker was checked")]
     checks: list[Check] = []
     for sibling in siblings:
         if not sibling.needed:
-            found = (True, "starting again, takes no connections yet")
+            found = (True, "restarting, takes no connections yet")
         elif sibling.readiness is None:
             found = (False, "no answer")
         else:

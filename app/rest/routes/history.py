@@ -29,9 +29,9 @@ _TO_JSON = msgspec.json.Encoder().encode
     example=bodies.HISTORY_EXAMPLE,
 )
 async def history(body: Body[bodies.HistoryRequest], context: CurrentContext, past: CurrentPast) -> bytes:
-    """List what changed, newest first, in pages; needs DESCRIBE on the cluster.
+    """List changes, newest first, in pages; needs DESCRIBE on the cluster.
 
-    Changes of properties are for those who may DESCRIBE_CONFIGS.
+    Changes of properties are listed only with DESCRIBE_CONFIGS on the cluster.
     """
     wanted = given(body.filter)
     question = ChangesQuestion(

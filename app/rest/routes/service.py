@@ -23,7 +23,7 @@ _ASKED_AT_ONCE = 100
     "/v1/start", name="start", open_to=DECIDERS, pool="waiting", may_refuse=(409,), example=bodies.START_EXAMPLE
 )
 async def start(body: Body[bodies.StartRequest], services: CurrentServices) -> bodies.StartResponse:
-    """Tell when each of a broker's listeners may take connections; repeating it is fine."""
+    """Report when each of a broker's listeners may take connections; it is safe to repeat."""
     authorizer = services.authorizer
     request = StartRequest(
         cluster_id=given(body.cluster_id),
@@ -67,7 +67,7 @@ async def _ready_everywhere_by(ends_at: float, services: Services, listener_name
     example=bodies.DESCRIBE_CONFIGS_EXAMPLE,
 )
 async def describe_configs(authorizer: CurrentAuthorizer, reader: CurrentReader) -> bodies.DescribeConfigsResponse:
-    """List every property that can change while the service runs, with its value in force.
+    """List every property that can change while the service runs, with its current value.
 
     An admin caller needs DESCRIBE_CONFIGS on the cluster.
     """
@@ -89,10 +89,10 @@ async def describe_configs(authorizer: CurrentAuthorizer, reader: CurrentReader)
 async def alter_configs(
     body: Body[bodies.AlterConfigsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> bodies.AlterConfigsResponse:
-    """Change properties on every replica, at one offset; needs ALTER_CONFIGS on the cluster.
+    """Change properties on every replica at the same offset; needs ALTER_CONFIGS on the cluster.
 
-    A change that is refused does not hinder the others. With `if_unchanged_since` nothing is written if anything, an
-    ACL or a property, has changed since.
+    A refused change does not affect the others. With `if_unchanged_since`, nothing is written if any ACL or property
+    has changed since.
     """
     changes = [(each.name, each.value) for each in body.configs]
     results, token = await authorizer.updates.alter_configs(

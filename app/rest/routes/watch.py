@@ -26,7 +26,7 @@ from app.runtime.watch.recent import Part
 routes = Routes("feed")
 
 _LOOK_S = 1.0
-_OTHER_EPOCH = "`after` is of another epoch of the store; begin anew with `snapshot=true`"
+_OTHER_EPOCH = "`after` is from another epoch of the store; start again with `snapshot=true`"
 
 
 @routes.get(
@@ -40,9 +40,9 @@ _OTHER_EPOCH = "`after` is of another epoch of the store; begin anew with `snaps
 async def watch(
     query: Annotated[WatchQuery, Query()], request: Request, reader: CurrentReader, services: CurrentServices
 ) -> EventStream:
-    """Follow the change feed: whole transactions in order, each once, an event a line (docs/feed.md).
+    """Follow the change feed: whole transactions, in order and each once, one event per line (docs/feed.md).
 
-    Who accepts `text/event-stream` gets server-sent events, all others the same as NDJSON.
+    Clients that accept `text/event-stream` get server-sent events; all others get the same events as NDJSON.
 
     For callers with the role follow; an admin caller needs DESCRIBE on the cluster.
     """
@@ -73,11 +73,13 @@ async def watch(
 def _after(request: Request, query: WatchQuery) -> str | None:
     last_ids = request.headers.getlist("last-event-id")
     if len(last_ids) > 1:
-        raise InvalidRequestException("the header Last-Event-ID comes more than once; send it once")
+        raise InvalidRequestException("the header `Last-Event-ID` appears more than once; send it once")
     # A browser that connects again sends the URL of the first time, and what it has seen since.
     after = last_ids[0] if last_ids else query.after
     if after is None and not query.snapshot:
-        raise InvalidRequestException("send `after` with a token, or `snapshot=true` to begin with the whole state")
+        raise InvalidRequestException(
+            "`after` is missing; send it with a token, or `snapshot=true` to start with the whole state"
+        )
     if after is not None:
         Token.parse(after, "last-event-id" if last_ids else "after")
     return after

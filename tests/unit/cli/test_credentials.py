@@ -65,7 +65,7 @@ def test_callers_without_a_token_and_issuers_without_callers_are_named(caplog: p
 def test_a_file_of_tokens_that_is_not_there_is_told_with_the_way_out() -> None:
     found = settings(TABLES + ISSUER.format(name="corp"))
     for start in (warn_of_unusable_callers, lambda each: callers_of(each, Metrics())):
-        with pytest.raises(UsageError, match=r"tokens\.file: `tokens`.* make it with `klamm token NAME`"):
+        with pytest.raises(UsageError, match=r"tokens\.file: `tokens`.* create it with `klamm token NAME`"):
             start(found)
 
 

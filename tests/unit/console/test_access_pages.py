@@ -66,7 +66,7 @@ async def test_a_principal_shows_what_it_may_do_and_everything_is_taken_in_one_p
     )
     page = await browser.go("/console/principal?principal=User:bob")
     assert "ACLs of its own 2" in words(page)
-    plan = await browser.send(page.form("Take everything from it"))
+    plan = await browser.send(page.form("Remove all its ACLs"))
     assert "Lost" in plan.text
     page = await browser.send(plan.form("Remove 2 ACLs"), comment="left the company")
     assert "ACLs of its own 0" in words(page)
@@ -112,7 +112,7 @@ async def test_an_acl_is_changed_in_place_or_replaced_in_one_plan(service: Servi
     assert (form.fields["principal"], form.fields["owner"]) == ("User:bob", "team")
     plan = await browser.send(form, 200, one, ends=LATER, owner="others")
     assert "Nobody gains or loses" in plan.text
-    assert "its end and owner become these" in plan.text
+    assert "its end and owner change to these" in plan.text
     await browser.send(plan.form("Change 1 ACL"))
     row = (await browser.go("/console/acls")).text
     assert ("others" in row, LATER[:10] in row) == (True, True), "its end stays"
@@ -253,12 +253,12 @@ async def test_an_observer_sees_the_state_alone(with_callers: Guarded, stranger:
     await sign_in(stranger, with_callers.tokens["prometheus"])
     assert (await stranger.go("/console")).reply.url.path == "/console/state"
     for path in ("acls", "resource?type=TOPIC&name=t", "principal?principal=User:bob", "history", "hygiene"):
-        assert "which does not look at ACLs" in words(await stranger.go(f"/console/{path}"))
-    assert "it changes no ACLs" in words(await stranger.go("/console/create", 403))
+        assert "which may not view ACLs" in words(await stranger.go(f"/console/{path}"))
+    assert "which may not change ACLs" in words(await stranger.go("/console/create", 403))
     assert "ACLs" in words(await stranger.go("/console/state"))
     await sign_out_and_in(stranger, with_callers.tokens["sidecar"])
     page = await stranger.go("/console")
-    assert "the role decide, which does not look at ACLs" in words(page)
+    assert "the role decide, which may not view ACLs" in words(page)
     assert "Ready" in page.text
     assert "Memory" not in page.text
     assert (await stranger.client.get("/console/state/totals")).status_code == 403

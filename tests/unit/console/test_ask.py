@@ -63,12 +63,12 @@ def test_groups_stand_behind_the_principal(line: str, principal: str, groups: tu
         ("User:bob WRITE orders", "`orders` is no resource"),
         ("User:bob WRITE topic:orders from example.com", "from"),
         ("User:bob (groups a, b READ topic:t", "closing bracket"),
-        ("User:bob (groups , ) READ topic:t", "one group at least"),
+        ("User:bob (groups , ) READ topic:t", "at least one group"),
         ("User:bob (groups Group:a) READ topic:t", "leave out `Group:`"),
         (f"User:bob (groups {'g' * 256}) READ topic:t", "1 to 255"),
         ("User:bob (groups a) WRITES topic:t", "`WRITES` is no operation"),
         ("User:bob", "who, what"),
-        ("\x00", "is no principal"),
+        ("\x00", "is not a principal"),
     ],
 )
 def test_what_is_no_question_says_what_is_missing(line: str, says: str) -> None:
@@ -137,10 +137,10 @@ async def test_a_question_that_is_none_keeps_what_was_typed(browser: Browser) ->
 async def test_a_form_that_is_tampered_with_says_so(browser: Browser) -> None:
     form = (await browser.go(BOB)).form("Allow for good")
     for change in ("", "{}", "[]", '{"create": [{}], "delete": []}', "[" * 100_000, '{"create": 1, "delete": 2}'):
-        assert "begin anew" in (await browser.send(form, 400, change=change)).text
+        assert "go back and start again" in (await browser.send(form, 400, change=change)).text
     plan = await browser.send(form)
     again = await browser.send(plan.form("Create 1 ACL"), 409, token="")
-    assert "did not say what it was planned on" in again.text
+    assert "does not say which state it was planned on" in again.text
 
 
 _ADMIN = {"principal": "User:admin", "client_address": "127.0.0.1"}

@@ -46,7 +46,7 @@ async def test_a_plan_has_an_address_of_its_own(service: Service, browser: Brows
         page = await other.send((await other.go(address)).form("Remove 1 ACL"), comment="as you asked")
     assert page.reply.url.path == "/console/acls"
     assert service.authorizer.image.acl_count == 0
-    assert "is gone already" in (await browser.go(address)).text
+    assert "is already removed" in (await browser.go(address)).text
 
 
 async def test_what_was_made_is_told_by_token_and_undone(service: Service, browser: Browser) -> None:
@@ -91,7 +91,7 @@ async def test_a_change_that_changes_nothing_is_told_so(service: Service, browse
 async def test_many_acls_are_taken_back_by_one_plan(service: Service, browser: Browser) -> None:
     await service.grant([allow("READ", f"t-{at}", principal="User:bob") for at in range(25)])
     page = await browser.go("/console/principal?principal=User:bob")
-    done = await browser.send((await browser.send(page.form("Take everything from it"))).form("Remove 25 ACLs"))
+    done = await browser.send((await browser.send(page.form("Remove all its ACLs"))).form("Remove 25 ACLs"))
     assert "and 15 more" in done.text
     await browser.send((await browser.send(done.form("Undo this change"))).form("Create 25 ACLs"))
     assert service.authorizer.image.acl_count == 25
@@ -156,7 +156,7 @@ def test_a_long_text_is_not_even_spelled_out_for_an_address(monkeypatch: pytest.
 )
 async def test_what_is_no_plan_is_said(browser: Browser, packed: str) -> None:
     page = await browser.go(f"/console/plan?{urlencode({'change': packed})}", 400)
-    assert "does not say which ACLs are meant" in page.text
+    assert "does not say which ACLs to change" in page.text
 
 
 def test_a_plan_in_an_address_is_the_plan() -> None:
@@ -197,7 +197,7 @@ async def test_who_may_not_change_gets_no_plan_and_no_undo(with_callers: Guarded
     await service.grant([allow("DESCRIBE", "kafka-cluster", principal="User:platform", type_="CLUSTER")])
     packed = Change((NewAcl(allow("READ", "t")),)).packed()
     made = urlencode({"made": begin, "at_least": str(service.authorizer.image.token)})
-    for caller, says in (("platform", "needs ALTER"), ("prometheus", "it changes no ACLs")):
+    for caller, says in (("platform", "needs ALTER"), ("prometheus", "which may not change ACLs")):
         await sign_in(stranger, with_callers.tokens[caller])
         assert says in (await stranger.go(f"/console/plan?change={packed}", 403)).text
         page = await stranger.go(f"/console/state?{made}")

@@ -61,7 +61,7 @@ async def test_a_plan_removes_no_acl_that_it_does_not_show(
             allow("READ", "ord", principal="User:bob", pattern="PREFIXED"),
         ]
     )
-    await check_refused(service, browser, crafted(delete=[{**ONE, **wide}]), "does not say which ACLs are meant")
+    await check_refused(service, browser, crafted(delete=[{**ONE, **wide}]), "does not say which ACLs to change")
     assert service.authorizer.image.acl_count == 4
 
 
@@ -73,12 +73,12 @@ async def test_a_removal_of_what_is_no_text_is_refused(service: Service, browser
 @pytest.mark.parametrize(
     ("terms", "says"),
     [
-        ({"expires_at": "0001-01-01T00:00:00+14:00"}, "does not say which ACLs are meant"),
-        ({"expires_at": "9999-12-31T23:59:59-14:00"}, "does not say which ACLs are meant"),
-        ({"expires_at": 5}, "does not say which ACLs are meant"),
+        ({"expires_at": "0001-01-01T00:00:00+14:00"}, "does not say which ACLs to change"),
+        ({"expires_at": "9999-12-31T23:59:59-14:00"}, "does not say which ACLs to change"),
+        ({"expires_at": 5}, "does not say which ACLs to change"),
         ({"expires_at": "2030-01-01T00:00:00.5Z"}, "whole second"),
-        ({"owner": 5}, "does not say which ACLs are meant"),
-        ({"owner": []}, "does not say which ACLs are meant"),
+        ({"owner": 5}, "does not say which ACLs to change"),
+        ({"owner": []}, "does not say which ACLs to change"),
         ({"owner": "\ud800"}, "U+D800"),
     ],
 )
@@ -89,11 +89,11 @@ async def test_terms_that_no_acl_can_have_are_refused(
 
 
 async def test_a_plan_of_nothing_is_refused(service: Service, browser: Browser) -> None:
-    await check_refused(service, browser, crafted(), "does not say which ACLs are meant")
+    await check_refused(service, browser, crafted(), "does not say which ACLs to change")
 
 
 async def test_a_plan_that_makes_and_removes_the_same_acl_is_refused(service: Service, browser: Browser) -> None:
     """It would be shown as one that takes nothing, and is made in the other order: the DENY would go."""
     await service.grant([allow("READ", "orders", principal="User:bob", permission="DENY")])
     deny = {**ONE, "permission_type": "DENY"}
-    await check_refused(service, browser, crafted([deny], [deny]), "does not say which ACLs are meant")
+    await check_refused(service, browser, crafted([deny], [deny]), "does not say which ACLs to change")

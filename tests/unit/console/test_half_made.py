@@ -26,4 +26,4 @@ async def test_what_was_created_is_told_where_the_removal_is_refused(
     page = await browser.send(plan.form("Create 1 and remove 1"), 409)
     assert service.authorizer.image.acl_count == 3
     assert "nothing was done" not in page.text.lower()
-    assert "were created, but the removal of the others failed" in page.text
+    assert "were created, but removing the others failed" in page.text

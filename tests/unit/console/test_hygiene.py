@@ -50,7 +50,7 @@ def write(home: Path, offset: int, name: str, document: Mapping[str, Any]) -> Pa
 
 async def test_without_a_home_or_a_run_the_page_says_how(service: Service, browser: Browser) -> None:
     assert "klamm pipeline nightly --home" in (await browser.go("/console/hygiene")).text
-    for home, says in ((None, "KLAMM_PIPELINE_HOME"), ("s3a://bucket/home", "a folder of this machine only")):
+    for home, says in ((None, "KLAMM_PIPELINE_HOME"), ("s3a://bucket/home", "a folder on this machine only")):
         async with serving(around=AppOptions(console=console_routes(KEY, home))) as other, browsing(other.app) as seen:
             assert says in (await seen.go("/console/hygiene")).text
     assert service.authorizer.image.acl_count == 0
@@ -68,7 +68,7 @@ async def test_a_finding_is_shown_and_mended_by_a_plan(service: Service, browser
     assert "Lost" in plan.text
     page = await browser.send(plan.form("Create 1 and remove 1"), comment="OPS-9")
     assert page.reply.url.path == "/console/hygiene"
-    assert "It is gone since" in page.text
+    assert "It has been removed since" in page.text
     assert "Mend" not in page.buttons
     acls = (await service.post("/v1/acls/search", {"context": ADMIN, "filter": {}})).json()["acls"]
     assert [each["resource_name"] for each in acls] == ["orders"]
@@ -88,7 +88,7 @@ async def test_what_is_not_proposed_has_no_button(service: Service, browser: Bro
     await found(service, tmp_path, "REDUNDANT", BROAD, is_mended=False)
     page = await browser.go("/console/hygiene")
     assert "Mend" not in page.buttons
-    assert "look at it yourself" in page.text
+    assert "review it yourself" in page.text
     assert "Nothing of this kind" in (await browser.go("/console/hygiene?kind=<b>&after=99999999999")).text
 
 
@@ -109,7 +109,7 @@ async def test_a_run_has_an_address(service: Service, browser: Browser, tmp_path
     await found(service, tmp_path, "VOID", BROAD, offset=10)
     page = await browser.go(f"{link}&kind=UNUSED")
     assert page.reply.url.params["run"] == "9"
-    assert "one DENY forbids" not in page.text
+    assert "a single DENY forbids" not in page.text
     assert "not the last run" in page.text
     assert {each["href"].partition("?")[2] for _, each in page.elements if "kind=" in each.get("href", "")} == {
         "run=9&kind=UNUSED",
@@ -126,7 +126,7 @@ async def test_a_run_that_is_not_there_is_said(service: Service, browser: Browse
     await found(service, tmp_path, "UNUSED", BROAD, offset=9)
     page = await browser.go(f"/console/hygiene?{urlencode({'run': run})}", 404)
     check_harmless(page.reply.text)
-    assert "There is no whole run" in page.text
+    assert "There is no complete run" in page.text
     assert "Nobody asked" not in page.text
 
 
@@ -151,7 +151,7 @@ async def test_damaged_files_are_said_and_no_page_fails(
     for name in ("listed", "manifest"):
         (tmp_path / "hygiene" / f"offset={9:020}" / name / "part-00000-x-c000.txt").write_bytes(content)
         text = (await browser.go("/console/hygiene")).text
-        assert "klamm pipeline nightly" in text or "no run of the pipeline has written it" in text
+        assert "klamm pipeline nightly" in text or "the pipeline did not write it" in text
 
 
 @pytest.mark.parametrize("odd", HOSTILE)
@@ -168,7 +168,7 @@ async def test_a_disk_that_hangs_holds_up_nobody_else(monkeypatch: pytest.Monkey
     monkeypatch.setattr(findings, "_PATIENCE_S", 0.01)
     goes_on = threading.Event()
     for _ in range(3):
-        with pytest.raises(findings.FindingsError, match="has not been read within"):
+        with pytest.raises(findings.FindingsError, match="could not be read within"):
             await findings.in_time(str(tmp_path), lambda: goes_on.wait(60))
     goes_on.set()
     monkeypatch.setattr(findings, "_PATIENCE_S", 60.0)

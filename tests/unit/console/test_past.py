@@ -130,12 +130,12 @@ async def test_the_history_has_an_address_of_a_state(service: Service, browser: 
 async def test_a_page_of_now_says_that_it_has_no_past(service: Service, browser: Browser, path: str) -> None:
     page = await browser.go(f"/console/{path}?at={service.authorizer.image.token}")
     assert "As things stood at" not in page.text
-    assert "can't be shown as of a moment" in page.text
-    assert "can't be shown" not in (await browser.go(f"/console/{path}")).text
+    assert "it can't show the past" in page.text
+    assert "it can't show the past" not in (await browser.go(f"/console/{path}")).text
 
 
 async def test_the_state_has_a_plain_link(service: Service, browser: Browser) -> None:
     page = await browser.go(f"/console/state?at={service.authorizer.image.token}")
-    assert "always as of now" in page.text
+    assert "always shows the current one" in page.text
     (link,) = {each["href"] for _, each in page.elements if each.get("href", "").startswith("/console/state")}
     assert link == "/console/state"

@@ -85,7 +85,7 @@ async def test_a_page_asks_of_so_many_and_says_so(
     monkeypatch.setattr(since, "_MOST", 0)
     page = await browser.go(ORDERS)
     assert said(page, "User:bob") == []
-    assert "Since when 1 ACL is there was not looked up" in words(page)
+    assert "When 1 ACL was created was not looked up" in words(page)
     assert service.authorizer.image.acl_count == 1
 
 
@@ -100,7 +100,7 @@ async def test_an_acl_that_was_changed_often_is_told_as_not_looked_up(
     for at in range(CHANGES):
         await service.grant([allow("READ", "orders", principal=f"User:u{at}")])
         await remove(service, f"User:u{at}")
-    assert "Since when 1 ACL is there was not looked up" in words(await browser.go(ORDERS))
+    assert "When 1 ACL was created was not looked up" in words(await browser.go(ORDERS))
     monkeypatch.setattr(since, "_CHANGES", 100)
     assert said(await browser.go(ORDERS), "User:bob") == [("", "User:test")]
     assert then

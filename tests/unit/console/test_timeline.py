@@ -102,7 +102,7 @@ async def test_between_two_stops_the_earlier_one_is_shown(browser: Browser, toke
         urlencode({"": token})[1:] for token in (tokens[1], tokens[2])
     ]
     page = await browser.go(f"{ORDERS}&at={epoch}:0")
-    assert slider(page)["aria-valuetext"] == "before all that is known"
+    assert slider(page)["aria-valuetext"] == "before the known history"
     assert "prev" not in links(page)
     assert links(page)["next"].endswith(urlencode({"at": tokens[0]}))
 
@@ -111,7 +111,7 @@ async def test_between_two_stops_the_earlier_one_is_shown(browser: Browser, toke
 async def test_what_is_no_stop_is_said(browser: Browser, tokens: list[str], wrong: str) -> None:
     form = (await browser.go(ORDERS)).form("Go there")
     page = await browser.go(f"{form.action}?{urlencode({**form.fields, 'stop': wrong})}", 400)
-    assert "is none of the 4 changes" in page.text
+    assert "is not one of the 4 known changes" in page.text
     assert len(tokens) == len(PEOPLE)
 
 

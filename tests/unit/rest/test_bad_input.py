@@ -121,7 +121,7 @@ async def test_a_key_that_comes_twice(service: Service, path: str) -> None:
     key = next(iter(BODIES[path]))
     again = raw(path)[:-1] + f', "{key}": {json.dumps(BODIES[path][key])}}}'.encode()
     problem = check_problem(await service.post_raw(path, again), 400)
-    assert problem["errors"] == [{"pointer": f"/{key}", "detail": "the key comes more than once; send it once"}]
+    assert problem["errors"] == [{"pointer": f"/{key}", "detail": "the key appears more than once; send it once"}]
 
 
 @each_case("path", WITH_CONTEXT)

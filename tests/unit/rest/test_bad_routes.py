@@ -101,7 +101,7 @@ async def test_what_is_read_can_not_be_written(documented: Service, path: str) -
 async def test_a_parameter_that_there_is_not_is_refused_by_its_name(service: Service, path: str) -> None:
     reply = await service.client.post(f"{path}?timeout_ms=9&colour=red", json=BODIES[path])
     detail = refusal(reply, 400, "INVALID_REQUEST")["detail"]
-    assert detail == "query parameter `timeout_ms`: there is no such parameter; leave it out, none is taken here"
+    assert detail == "query parameter `timeout_ms`: there is no such parameter; leave it out, this path takes none"
     assert (await service.client.post(f"{path}?", json=BODIES[path])).status_code == 200
 
 

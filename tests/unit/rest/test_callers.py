@@ -100,7 +100,7 @@ def test_an_admin_acts_from_its_socket_unless_it_may_assert_addresses() -> None:
 
 
 def test_without_a_socket_to_look_at_no_address_is_made_up() -> None:
-    with pytest.raises(ValueError, match="socket"):
+    with pytest.raises(ValueError, match="no connection"):
         speak(Caller("platform", Role.ADMIN, "User:admin"), CLAIM, None)
 
 

@@ -245,14 +245,14 @@ def test_files_that_can_not_be_read_are_named(authority: Authority, mine: Certif
         "tls.key": (mine.certificate, missing, authority.file),
         "tls.client.ca": (mine.certificate, mine.key, missing),
     }.items():
-        with pytest.raises(UsageError, match="give a file that this user may read") as fault:
+        with pytest.raises(UsageError, match="give a file that this user can read") as fault:
             server_context(*paths)
         assert str(fault.value).startswith(f"{setting}: `{missing}` can't be read (No such file or directory)")
 
 
 def test_a_key_of_another_certificate_is_named(authority: Authority, mine: Certified) -> None:
     other = authority.certify("other")
-    with pytest.raises(UsageError, match="give two that belong together") as fault:
+    with pytest.raises(UsageError, match="give a matching pair") as fault:
         server_context(mine.certificate, other.key)
     assert f"`{other.key}` is not the key of the certificate `{mine.certificate}`" in str(fault.value)
 
@@ -265,7 +265,7 @@ def test_what_is_no_certificate_or_no_key_is_named(authority: Authority, mine: C
             server_context(certificate, key)
         assert str(certificate) in str(fault.value)
         assert str(key) in str(fault.value)
-    with pytest.raises(UsageError, match="holds no certificates") as fault:
+    with pytest.raises(UsageError, match="contains no certificates") as fault:
         server_context(mine.certificate, mine.key, garbage)
     assert str(fault.value).startswith(f"tls.client.ca: `{garbage}`")
     assert authority.file.exists()

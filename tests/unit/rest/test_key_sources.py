@@ -68,7 +68,7 @@ async def test_a_bearer_that_is_none_is_not_sent_and_not_told(
 ) -> None:
     bearer = tmp_path / "token"
     bearer.write_bytes(content)
-    assert await fault_of(UrlSource(server.url, None, bearer)) == f"`{bearer}` holds no bearer token"
+    assert await fault_of(UrlSource(server.url, None, bearer)) == f"`{bearer}` contains no bearer token"
     assert server.seen == []
 
 
@@ -126,7 +126,7 @@ async def test_a_huge_answer_is_cut_off(server: KeyServer, announced: bool) -> N
 
 async def test_a_compressed_answer_is_refused_for_it_may_be_any_size(server: KeyServer) -> None:
     server.headers = {"content-encoding": "gzip"}
-    assert await fault_of(plain(server)) == "it answered in a compressed form, which was not asked for"
+    assert await fault_of(plain(server)) == "it sent a compressed answer, which was not requested"
     assert server.seen[0]["accept-encoding"] == "identity"
 
 
@@ -214,7 +214,7 @@ async def test_a_certificate_for_another_host_is_not_trusted(authority: Authorit
 async def test_a_ca_file_that_is_none_is_named(tls_server: KeyServer, tmp_path: Path) -> None:
     broken = tmp_path / "ca.pem"
     broken.write_text("no certificate")
-    assert f"`{broken}` holds no certificates" in await fault_of(UrlSource(tls_server.url, broken, None))
+    assert f"`{broken}` contains no readable certificates" in await fault_of(UrlSource(tls_server.url, broken, None))
     assert "No such file" in await fault_of(UrlSource(tls_server.url, tmp_path / "missing", None))
 
 
@@ -270,7 +270,7 @@ async def test_a_huge_file_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_keys_come_from_no_other_place(url: str) -> None:
-    with pytest.raises(ValueError, match=r"https URL or a file|bearer_file") as refusal:
+    with pytest.raises(ValueError, match=r"a file or an https URL|bearer_file") as refusal:
         KeySet(url)
     assert "password@" not in str(refusal.value)
 

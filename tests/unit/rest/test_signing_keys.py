@@ -123,12 +123,12 @@ def test_what_is_no_public_signing_key_is_ignored_and_its_neighbours_are_not(ent
         (b"<html>", "not JSON"),
         (b"\xff\xfe", "not JSON"),
         (b"[" * 200_000, "not JSON"),
-        (b"[]", "no list `keys`"),
-        (b"{}", "no list `keys`"),
-        (b"null", "no list `keys`"),
-        (b'{"keys": {}}', "no list `keys`"),
-        (b'{"keys": null}', "no list `keys`"),
-        (json.dumps({"keys": [EC.jwk(kid=str(n)) for n in range(65)]}).encode(), "65 keys; 64"),
+        (b"[]", "the list `keys` is missing"),
+        (b"{}", "the list `keys` is missing"),
+        (b"null", "the list `keys` is missing"),
+        (b'{"keys": {}}', "the list `keys` is missing"),
+        (b'{"keys": null}', "the list `keys` is missing"),
+        (json.dumps({"keys": [EC.jwk(kid=str(n)) for n in range(65)]}).encode(), "65 keys; at most 64"),
     ],
 )
 def test_what_is_no_set_of_keys_is_refused(document: bytes, why: str) -> None:

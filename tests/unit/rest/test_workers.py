@@ -114,7 +114,7 @@ async def test_a_worker_that_takes_no_connections_yet_does_not_count(
 ) -> None:
     async with beside(service, worker(2, readiness, needed=False)) as client:
         assert await statuses(client) == [200, 200, 200]
-        assert "[+]worker/2 ok: starting again" in (await client.get("/readyz?verbose")).text
+        assert "[+]worker/2 ok: restarting" in (await client.get("/readyz?verbose")).text
 
 
 async def test_ready_siblings_do_not_make_this_worker_ready(unloaded: Service) -> None:

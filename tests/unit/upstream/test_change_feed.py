@@ -177,7 +177,7 @@ async def test_a_snapshot_that_breaks_off_is_a_store_that_is_away(ending: list[b
 
 async def test_another_epoch_is_told_by_its_head() -> None:
     now = Told(LATER_EPOCH)
-    refusal = problem(409, "TOKEN_EPOCH_MISMATCH", "`after` is of another epoch")
+    refusal = problem(409, "TOKEN_EPOCH_MISMATCH", "`after` is from another epoch")
     with ScriptedServer(refusal, stream(now.snapshot())) as server:
         async with following(server.url) as feed:
             feed.resume(FeedPosition(EPOCH, 7, b"h" * 32))

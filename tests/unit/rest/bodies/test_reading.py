@@ -270,7 +270,7 @@ def test_a_thousand_actions_pass_and_one_more_does_not() -> None:
         ({"a` - at `$.b": 1}, "/actions/0/a` - at `$.b", "there is no such field; remove it"),
         ({"x" * 1_000: 1}, "/actions/0/" + "x" * 100, "there is no such field; remove it"),
         ({"/~\n": 1}, "/actions/0/~1~0\n", "there is no such field; remove it"),
-        ({"log_if_allowed": 1}, "/actions/0/log_if_allowed", "the value is neither true nor false; send one of them"),
+        ({"log_if_allowed": 1}, "/actions/0/log_if_allowed", "the value is not a boolean; send true or false"),
         (
             {"resource_reference_count": 2**31},
             "/actions/0/resource_reference_count",
@@ -297,10 +297,10 @@ def test_the_first_wrong_field_is_named(change: dict[str, object], pointer: str,
 @pytest.mark.parametrize(
     ("change", "pointer", "detail"),
     [
-        ({"context": None}, "/context", "the value is not an object; send one with its fields"),
+        ({"context": None}, "/context", "the value is not an object; send a JSON object"),
         ({"actions": {}}, "/actions", "the value is not a list; send an array"),
-        ({"actions": [[]]}, "/actions/0", "the value is not an object; send one with its fields"),
-        ({"with_rules": None}, "/with_rules", "the value is neither true nor false; send one of them"),
+        ({"actions": [[]]}, "/actions/0", "the value is not an object; send a JSON object"),
+        ({"with_rules": None}, "/with_rules", "the value is not a boolean; send true or false"),
         ({"at_least": 10**500}, "/at_least", "the number is out of range; send one that fits"),
     ],
 )

@@ -114,12 +114,14 @@ def test_a_link_to_the_file_stays_a_link(tmp_path: Path, target_is: str) -> None
 
 
 def test_a_file_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"is not there; make it with `klamm token NAME` \(an empty file will do"):
+    with pytest.raises(
+        UsageError, match=r"does not exist; create it with `klamm token NAME` \(an empty file is enough"
+    ):
         read_tokens(tmp_path / "tokens", CALLERS)
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="can't be written; make its folder first: "):
+    with pytest.raises(UsageError, match="can't be written; create its folder first: "):
         add_token(tmp_path / "nowhere" / "tokens", "orders", CALLERS)
 
 

@@ -168,7 +168,7 @@ async def test_without_an_authorizer_or_a_load_there_is_nothing_to_tell(path: st
         ("/v1/who-can", {"resource": {"resource_type": "TOPIC"}}, "/resource/resource_name", ""),
         ("/v1/who-can", {"resource": None}, "/resource", ""),
         ("/v1/who-can", {"operations": ["READ", "read"]}, "/operations/1", "READ, WRITE"),
-        ("/v1/who-can", {"operations": ["ALL"]}, "/operations/0", "no `operations`"),
+        ("/v1/who-can", {"operations": ["ALL"]}, "/operations/0", "leave out `operations`"),
         ("/v1/who-can", {"operations": ["READ"] * 17}, "/operations", ""),
         ("/v1/who-can", {"operations": "READ"}, "/operations", ""),
         ("/v1/who-can", {"host": "broker-1"}, "/host", "10.1.2.3"),
