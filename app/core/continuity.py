@@ -28,9 +28,9 @@ class FeedPosition:
 class Continuity(Enum):
     """What a store's head proves about a position that was seen before."""
 
-    PROVED = "the store goes on from there, or in a later epoch"
-    UNPROVED = "the record is trimmed, so nothing can be compared"
-    LOST = "the store holds another record there, none yet, or is of an epoch that is not a later one"
+    PROVED = "the store continues from there, or is in a later epoch"
+    UNPROVED = "the record was trimmed, so nothing can be compared"
+    LOST = "the store has a different record there or none yet, or its epoch is not a later one"
 
 
 def continuity(known: FeedPosition, head: FeedPosition, hash_at: bytes | None) -> Continuity:

@@ -33,7 +33,7 @@ def doubts_of_acl(acl: AclBinding) -> Iterator[str]:
     yield from doubts_of_principal(acl.principal, may_be_wildcard=True)
     yield from _doubts_of_host(acl.host)
     if acl.operation is not AclOperation.ALL and acl.operation not in supported_operations(acl.resource_type):
-        yield f"nobody ever asks for {acl.operation.name} on a {acl.resource_type.name}, so this ACL never counts"
+        yield f"Kafka never asks for {acl.operation.name} on a {acl.resource_type.name}, so this ACL has no effect"
 
 
 def doubts_of_principal(principal: str, *, may_be_wildcard: bool = False) -> Iterator[str]:
@@ -41,17 +41,19 @@ def doubts_of_principal(principal: str, *, may_be_wildcard: bool = False) -> Ite
     shown = _shown(principal)
     kind, _, name = principal.partition(":")
     if _NEXT_PRINCIPAL.search(principal) is not None:
-        yield f"{shown} is one principal, whose name has the others in it; name each by itself"
+        yield f"{shown} is a single principal whose name contains the others; write each principal separately"
     elif kind != _USER and kind.strip().lower() == _USER.lower():
         meant = _shown(f"{_USER}:{name}")
-        yield f"{shown} is not {meant}: letters count as they are, and the type of clients is `{_USER}`"
+        yield f"{shown} is not {meant}: principals are compared exactly, and clients have the type `{_USER}`"
     elif not name:
-        yield f"{shown} has no name behind the colon, so no client has it"
+        yield f"{shown} has no name after the colon, so it matches no client"
     elif WILDCARD in name and not (may_be_wildcard and principal == WILDCARD_PRINCIPAL):
-        everybody = f" (`{WILDCARD_PRINCIPAL}` alone is everybody)" if may_be_wildcard else ""
-        yield f"{shown}: principals are compared whole, `{WILDCARD}` is a letter of this one's name{everybody}"
+        everybody = f" (only `{WILDCARD_PRINCIPAL}` means everybody)" if may_be_wildcard else ""
+        yield (
+            f"{shown}: principals are compared exactly, so `{WILDCARD}` is part of this name, not a wildcard{everybody}"
+        )
     elif kind == _USER and name != _ANONYMOUS and name.upper() == _ANONYMOUS:
-        yield f"{shown}: clients without a proof are `{_USER}:{_ANONYMOUS}`, in capitals"
+        yield f"{shown}: unauthenticated clients are `{_USER}:{_ANONYMOUS}`, in upper case"
     yield from _odd_letters("principal", name)
 
 
@@ -60,55 +62,57 @@ def _doubts_of_name(resource_type: ResourceType, name: str, *, prefixed: bool) -
     if WILDCARD in name:
         rest = name.rstrip(WILDCARD)
         if prefixed:
-            said = f"a prefix is taken to the letter, so {shown} covers only names that have this `{WILDCARD}`"
+            said = (
+                f"a prefix is compared exactly, so {shown} covers only names that begin with it, `{WILDCARD}` included"
+            )
         else:
-            said = f"{shown} with the pattern type LITERAL is this one name, `{WILDCARD}` included"
+            said = f"{shown} with the pattern type LITERAL matches only this exact name, `{WILDCARD}` included"
         if not rest:
-            yield f"{said}; for every {kind} say `{WILDCARD}` with LITERAL"
+            yield f"{said}; for every {kind}, use `{WILDCARD}` with LITERAL"
         elif WILDCARD in rest:
-            yield f"{said}; patterns within names there are none"
+            yield f"{said}; Kafka has no wildcards within names"
         else:
-            yield f"{said}; for all that begin so, say {_shown(rest)} with PREFIXED"
+            yield f"{said}; for all names that begin this way, use {_shown(rest)} with PREFIXED"
     elif resource_type is ResourceType.TOPIC:
         yield from _no_topic(name, prefixed=prefixed)
     elif resource_type is ResourceType.USER and not prefixed:
         yield from (
             doubts_of_principal(name)
             if ":" in name
-            else (f"{shown} is no principal; write {_shown(f'{_USER}:{name}')}",)
+            else (f"{shown} is not a principal; write {_shown(f'{_USER}:{name}')}",)
         )
     if resource_type not in (ResourceType.TOPIC, ResourceType.USER):
         yield from _odd_letters("resource name", name)
 
 
 def _no_topic(name: str, *, prefixed: bool) -> Iterator[str]:
-    what = "no topic's name begins with" if prefixed else "no topic is called"
+    what = "no topic name begins with" if prefixed else "no topic is named"
     wrong = _NO_TOPIC.search(name)
     if wrong is not None:
-        yield f"{what} {_shown(name)}: {_shown(wrong[0])} is none of the letters that topics have (a-z A-Z 0-9 . _ -)"
+        yield f"{what} {_shown(name)}: {_shown(wrong[0])} is not allowed in topic names (only a-z A-Z 0-9 . _ -)"
     elif len(name) > _MAX_TOPIC or (name in (".", "..") and not prefixed):
-        yield f"{what} {_shown(name)}: Kafka allows no such name"
+        yield f"{what} {_shown(name)}: Kafka does not allow this name"
 
 
 def _doubts_of_host(host: str) -> Iterator[str]:
     if host in _NOBODY_HAS:
-        yield f"no client comes from {_shown(host)}; every host is `{WILDCARD}`"
+        yield f"no client connects from {_shown(host)}; for every host, use `{WILDCARD}`"
     elif host_key(host) == NOBODY:
-        yield f"host {_shown(host)} is no client's: {_way_out(host)}"
+        yield f"host {_shown(host)} matches no client: {_way_out(host)}"
     elif "/" in host:
         cidr = parse_cidr(host)
         first = (IPv4Address if cidr.version == _IPV4 else IPv6Address)(cidr.network)
         literal = host.partition("/")[0]
         if _same_address(literal) not in (None, str(first)):
             meant = f"`{first}/{cidr.prefix_length}`"
-            yield f"host {_shown(host)} is the whole range {meant}; for one address leave out the `/`"
+            yield f"host {_shown(host)} means the whole range {meant}; for a single address, leave out the `/`"
 
 
 def _way_out(host: str) -> str:
     try:
-        return f"Kafka compares it letter by letter with `{parse_address(host.strip()).text}`; write that"
+        return f"Kafka compares it as text, and spells this address `{parse_address(host.strip()).text}`; write that"
     except InvalidRequestException:
-        return "names are not looked up; write an IP address, or a range such as 10.0.0.0/8"
+        return "host names are not resolved; write an IP address, or a range such as 10.0.0.0/8"
 
 
 def _same_address(literal: str) -> str | None:
@@ -121,9 +125,9 @@ def _same_address(literal: str) -> str | None:
 
 def _odd_letters(field: str, text: str) -> Iterator[str]:
     if text != text.strip():
-        yield f"{field} {_shown(text)} begins or ends with a blank, which counts"
+        yield f"{field} {_shown(text)} begins or ends with white space, which is significant"
     elif not text.isprintable():
-        yield f"{field} {_shown(text)} has characters that can't be seen, which count"
+        yield f"{field} {_shown(text)} contains invisible characters, which are significant"
 
 
 def _shown(text: str) -> str:

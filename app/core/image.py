@@ -34,8 +34,8 @@ from app.core.token import Token
 _AT_ONCE = 25
 _MOST_ASKERS = 4_096
 _DAMAGED = (
-    "the tables `acl` and `config` are not what the digest in `acl_head` was kept of: rows were lost or changed behind "
-    "Klamm's back; `klamm verify` tells more, and docs/feed.md how to go on"
+    "the tables `acl` and `config` do not match the digest in `acl_head`: rows were lost or changed outside Klamm; "
+    "run `klamm verify` for details, and see docs/feed.md for how to recover"
 )
 _ACL_CODES = frozenset(
     product(
@@ -159,7 +159,7 @@ class StagedTransaction:
 
     def commit(self) -> AuthorizerImage:
         if self._after is None:
-            raise RuntimeError("not all steps are taken")
+            raise RuntimeError("not all steps have been taken")
         self._index.commit()
         return self._after
 
@@ -237,9 +237,9 @@ class _Checks:
         offset = self._offset = self._offset + 1
         self._hash = record_hash(self._hash, record)
         if record.offset != offset:
-            raise PoisonedRecordException(offset, f"the feed has a hole: offset {record.offset} came instead")
+            raise PoisonedRecordException(offset, f"the feed has a gap: offset {record.offset} came instead")
         if record.tx_last != last_offset:
-            raise PoisonedRecordException(offset, "the transaction is not whole")
+            raise PoisonedRecordException(offset, "the transaction is incomplete")
         if record.hash != self._hash:
             raise PoisonedRecordException(offset, "the hash chain is broken")
         if isinstance(record, ConfigRecord):
@@ -265,7 +265,7 @@ class _Checks:
         if isinstance(record, AccessControlEntryRecord):
             if present is not None:
                 if present.id != acl.id or present.terms == acl.terms:
-                    raise PoisonedRecordException(record.offset, f"the ACL {present.id} is there already")
+                    raise PoisonedRecordException(record.offset, f"the ACL {present.id} already exists")
                 self.replacing.add(record.offset)
             self._changed[binding] = acl
             self._move_digest(acl_digest(acl), 0 if present is None else acl_digest(present))

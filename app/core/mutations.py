@@ -85,12 +85,12 @@ def guard_refusal(guard: Token, current: Token) -> ApiException | None:
         return None
     if guard.epoch != current.epoch:
         return TokenEpochMismatchException(
-            f"`if_unchanged_since` is of another epoch of the store than `{current}`; nothing was written: "
-            "read again, and send the token of what you read"
+            f"`if_unchanged_since` is from another epoch of the store than `{current}`, so nothing was written; read "
+            "again, and send the token of that reply"
         )
     return InvalidUpdateVersionException(
-        f"the store stands at `{current}`, not at `{guard}`: it has changed since, and nothing was written; "
-        "read again, and send the token of what you read"
+        f"the store is at `{current}`, not at `{guard}`: it has changed since, so nothing was written; read again, "
+        "and send the token of that reply"
     )
 
 

@@ -40,7 +40,7 @@ def moment_of(text: str, name: str) -> Moment:
         return datetime.fromisoformat(_FRACTION.sub(r".\1", text.upper())).astimezone(UTC)
     except (ValueError, OverflowError):
         raise InvalidRequestException(
-            f"`{name}` is no time that there is; send one such as `2026-11-30T18:00:00Z`"
+            f"`{name}` is not a valid time; send one such as `2026-11-30T18:00:00Z`"
         ) from None
 
 

@@ -65,8 +65,8 @@ class FeedProof:
         for record in transaction:
             if (record.offset, record.tx_last) != (self.offset + 1, last):
                 raise FeedDamagedError(
-                    f"after offset {self.offset} comes record {record.offset} of a transaction that ends at "
-                    f"{record.tx_last}, instead of {self.offset + 1} of one that ends at {last}"
+                    f"offset {self.offset} is followed by record {record.offset} of a transaction that ends at "
+                    f"{record.tx_last}, instead of record {self.offset + 1} of a transaction that ends at {last}"
                 )
             self.hash = record_hash(self.hash, record)
             if record.hash not in (b"", self.hash):
@@ -80,7 +80,7 @@ class FeedProof:
     def check_at(self, offset: int, chained: bytes, digest: int | None) -> None:
         """Checks what is stated of the state reached; no digest means that none is stated."""
         if offset != self.offset:
-            raise FeedDamagedError(f"the state is said to be at offset {offset}, and is at {self.offset}")
+            raise FeedDamagedError(f"the feed states that it is at offset {offset}, but it is at {self.offset}")
         if chained != self.hash:
             raise FeedDamagedError(f"the hash at offset {offset} is {self.hash.hex()}, not {chained.hex()}")
         if None not in (digest, self.digest) and digest != self.digest:
@@ -99,7 +99,7 @@ class FeedProof:
             raise FeedDamagedError(f"{at}: the ACL {acl.id} has other fields than before")
         if isinstance(record, AccessControlEntryRecord):
             if there is None and key in self._keys:
-                raise FeedDamagedError(f"{at}: an ACL with these fields is there already")
+                raise FeedDamagedError(f"{at}: an ACL with these fields already exists")
             self._remove(acl.id.bytes)
             self._put(acl)
         elif there is None:
@@ -110,7 +110,7 @@ class FeedProof:
     def _put(self, acl: StandardAcl) -> None:
         key, digest = acl.binding.natural_key, acl_digest(acl)
         if key in self._keys:
-            raise FeedDamagedError(f"an ACL with the fields of {acl.id} is there already")
+            raise FeedDamagedError(f"an ACL with the fields of {acl.id} already exists")
         self._acls[acl.id.bytes] = (key, digest)
         self._keys.add(key)
         self._digest = (self._digest or 0) + digest

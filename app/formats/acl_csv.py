@@ -29,9 +29,9 @@ from app.formats.words import is_word, loosely
 _TOO_LONG = f"the record is longer than {MAX_LINE_BYTES} characters; is a quote missing?"
 _FAULTS = {
     "unexpected end of data": "the file ends within quotes; add the closing quote",
-    "',' expected after": 'a `"` within quotes that is not written twice; write it as `""`',
+    "',' expected after": 'a `"` within quotes is not doubled; write it as `""`',
     "new-line character seen": "a carriage return outside quotes; quote the field",
-    "field larger than": "a field is longer than any that an ACL has; is a quote missing?",
+    "field larger than": "a field is longer than any field of an ACL can be; is a quote missing?",
 }
 
 
@@ -44,7 +44,7 @@ class _Lines:
     """An iterator of lines for csv.reader that keeps those of the current record."""
 
     def __init__(self, stream: IO[bytes]) -> None:
-        self._lines = text_lines(stream, way_out="write one ACL a record")
+        self._lines = text_lines(stream, way_out="write one ACL per record")
         self.begin_record()
 
     def begin_record(self) -> None:
@@ -234,10 +234,10 @@ def _acl(record: Sequence[CsvField], header: _Columns) -> NewAcl | list[str]:
     for column, each in zip(columns, fields, strict=True):
         words = _WORDS.get(column)
         if words is None and not each.quoted and each.text != each.text.strip():
-            return [f"`{column}`: white space at its begin or end; remove it, or quote the field if it belongs there"]
+            return [f"`{column}`: white space at its start or end; remove it, or quote the field if it belongs there"]
         text = unmarked(each.text) if column in header.marked else each.text
         if text is None:
-            return [f"`{column}`: a mark (`{MARK}`) is missing, and with it what the text was; export the ACLs again"]
+            return [f"`{column}`: a mark (`{MARK}`) is missing, so the original text is unknown; export the ACLs again"]
         if column in _TERMS:
             terms[column] = text or None
         else:
@@ -250,7 +250,7 @@ def _put_together(parts: list[str], columns: Sequence[str]) -> list[str] | str:
     found = list(islice(_ways(parts, columns), 2)) if len(parts) <= _MAX_PARTS else []
     if len(found) == 1:
         return found[0]
-    why = "it can be read in more than one way" if found else "its words are not where the columns want them"
+    why = "they can be read in more than one way" if found else "their values do not fit the columns"
     return f"{len(parts)} fields for {len(columns)} columns, and {why}; quote a field that holds a comma"
 
 

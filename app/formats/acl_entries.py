@@ -86,10 +86,10 @@ def moment_of(text: str) -> datetime:
     try:
         return msgspec.convert(text, _Time).astimezone(UTC)
     except msgspec.ValidationError:
-        way_out = "write date, time and offset from UTC, as 2026-12-01T18:00:00Z"
-        raise ValueError(f"`{printable(text, MAX_SHOWN)}` is no time; {way_out}") from None
+        way_out = "write date, time and offset from UTC, such as 2026-12-01T18:00:00Z"
+        raise ValueError(f"`{printable(text, MAX_SHOWN)}` is not a time; {way_out}") from None
     except OverflowError:
-        raise ValueError("the time lies beyond the years 1 to 9999") from None
+        raise ValueError("the time is outside the years 1 to 9999") from None
 
 
 def shown(binding: AclBinding) -> str:

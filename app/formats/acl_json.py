@@ -49,7 +49,7 @@ _decode = msgspec.json.Decoder(JsonBinding).decode
 
 
 def read_json_lines(stream: IO[bytes]) -> Iterator[Entry]:
-    for number, line in raw_lines(stream, way_out="write one binding a line"):
+    for number, line in raw_lines(stream, way_out="write one binding per line"):
         if isinstance(line, list):
             yield number, line
         elif not line.isspace():
@@ -164,7 +164,7 @@ def object_of_texts(
     except json.JSONDecodeError as fault:
         return [not_json(fault)]
     except (ValueError, RecursionError):
-        return ["not a binding: a number is too long, or it nests too deep"]
+        return ["not a binding: a number is too long, or the nesting is too deep"]
     if not isinstance(pairs, Pairs):
         return ["not an object; write one with the fields of a binding"]
     names = [name for name, _ in pairs]

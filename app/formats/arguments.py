@@ -36,7 +36,7 @@ class CommandParser(argparse.ArgumentParser):
         parsed, unknown = super().parse_known_args(self._words, namespace)
         if unknown:
             flags = [f"`{each}`" for each in unknown if each.startswith("-")]
-            self.error(f"there is no {', '.join(flags)}" if flags else f"`{unknown[0]}` is a word too many")
+            self.error(f"there is no {', '.join(flags)}" if flags else f"unexpected argument `{unknown[0]}`")
         return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
@@ -48,7 +48,7 @@ class CommandParser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - as argparse has it
         if action.choices is not None and value not in action.choices:
             known = [str(each) for each in action.choices]
-            text = f"`{value}` is none of {', '.join(known)}{did_you_mean(str(value), known)}"
+            text = f"`{value}` is not one of {', '.join(known)}{did_you_mean(str(value), known)}"
             raise argparse.ArgumentError(action, text)
 
     def _question(self, message: str) -> str:

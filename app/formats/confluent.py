@@ -22,7 +22,7 @@ _ABOUT = ("kind", "metadata", "cluster_id")
 _BEGINS = re.compile(rb'\s*\{\s*(?:"(?:data|metadata|cluster_id)"\s*:|"kind"\s*:\s*"KafkaAcl)')
 _YAML_BEGINS = re.compile(rb"\s*-[ \t]+(?:principal|permission):")
 _NO_HOST = "`host`: the field is missing"
-_CLOUD = "Confluent's CLI leaves it out for its cloud: list the ACLs by REST, GET /kafka/v3/clusters/<id>/acls"
+_CLOUD = "Confluent's CLI leaves it out for Confluent Cloud: list the ACLs with REST, GET /kafka/v3/clusters/<id>/acls"
 _KINDS = ("KafkaAcl", "KafkaAclList")
 
 
@@ -79,7 +79,7 @@ def _listed(walk: JsonWalk) -> Iterator[Entry]:
 
 def _about(name: object, value: object) -> str | None:
     if name == "kind" and value not in _KINDS:
-        return "`kind`: neither KafkaAclList nor KafkaAcl; give what the proxy answers to a list of ACLs"
+        return "`kind`: neither KafkaAclList nor KafkaAcl; give the REST proxy's reply to a list of ACLs"
     if name == "metadata" and isinstance(value, Pairs) and dict(value).get("next") is not None:
         return "`next`: there are more pages; give the ACLs of all of them, without this field"
     return None

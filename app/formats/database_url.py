@@ -63,10 +63,14 @@ _DEFAULT_PORT = "5432"
 _HIGHEST_PORT: Final = 65_535
 _ALIKE = 0.75
 """From here on an unknown name is one of the above misspelt. PostgreSQL's other settings are less alike (a test)."""
-_EXPECTED = "expected postgresql://user:password@host:port/database, a password's special characters written as %40"
+_EXPECTED = (
+    "expected postgresql://user:password@host:port/database, with special characters of the password "
+    "percent-encoded (@ as %40)"
+)
 _EXPECTED_JDBC = f"expected {JDBC_SCHEME}host:port/database"
 _NOT_SHOWN = (
-    "the database of `database.url` (not shown, for it has an @ too many: write a password's special characters as %40)"
+    "the database of `database.url` (not shown, because it contains more than one @: percent-encode special "
+    "characters of the password, @ as %40)"
 )
 _ADDRESS = re.compile(r"[0-9A-Fa-f:.]+(%\w+)?")
 _NO_NAMES = re.compile(r"[:?&=;\s]")
@@ -98,7 +102,7 @@ class DatabaseUrl:
         try:
             query = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
         except ValueError:
-            raise ValueError("expected each option behind its ? as name=value, with & between them") from None
+            raise ValueError("expected each option after the ? as name=value, separated by &") from None
         variables = {
             name: environ[f"PG{name.upper()}"] for name in _FROM_ENVIRONMENT if environ.get(f"PG{name.upper()}")
         }
@@ -163,7 +167,9 @@ class DatabaseUrl:
     def jdbc(self) -> str:
         """The same for Java, without user and password. Raises ValueError for a Unix socket or a service file."""
         if self.service or any(name.startswith("/") for name, _ in self.hosts):
-            raise ValueError("`database.url` leads to a Unix socket or to a service file, which Java knows nothing of")
+            raise ValueError(
+                "`database.url` names a Unix socket or a service file, which Java's driver does not support"
+            )
         hosts = ",".join(
             f"[{name}]:{port}" if ":" in name else f"{name or 'localhost'}:{port}" for name, port in self.hosts
         )
@@ -228,7 +234,7 @@ def _check_hosts(hosts: Iterable[str]) -> None:
         except UnicodeError:
             usable = False
         if not usable or (host.startswith("[") and not _ADDRESS.fullmatch(name)):
-            raise ValueError("it has a host that is empty, or no name of one; correct it")
+            raise ValueError("it has an empty or invalid host name; correct it")
 
 
 def _check_option(name: str) -> None:
@@ -240,7 +246,7 @@ def _check_option(name: str) -> None:
     if meant is None and name.lower().startswith("ssl"):
         meant = nearest(name, _DRIVERS, likeness=0.0)
     if meant is not None:
-        raise ValueError(f"it has an option that there is not; did you mean `{meant}`?")
+        raise ValueError(f"it has an unknown option; did you mean `{meant}`?")
 
 
 def _check_value(name: str, values: Iterable[str]) -> None:
@@ -256,15 +262,17 @@ def _check_variables(environ: Mapping[str, str], variables: Mapping[str, str]) -
         for name, value in variables.items():
             _check_value(name, [value])
     except ValueError as fault:
-        raise ValueError(f"the variable PG{name.upper()} counts for it, and {fault}") from None
+        raise ValueError(f"the variable PG{name.upper()} applies to it, and {fault}") from None
 
 
 def _check_tls(query: Mapping[str, Sequence[str]], options: Mapping[str, str]) -> None:
     root = options.get("sslrootcert")
     if root == "system" and options.get("sslmode", "verify-full") != "verify-full":
-        raise ValueError("its sslrootcert=system goes with sslmode=verify-full only: anybody can have a certificate")
+        raise ValueError(
+            "its sslrootcert=system needs sslmode=verify-full: anybody can get a certificate that the system trusts"
+        )
     if "verify-ca" in query.get("sslmode", ()) and root is None:
-        raise ValueError("its sslmode=verify-ca needs sslrootcert, the file of the authorities to believe")
+        raise ValueError("its sslmode=verify-ca needs sslrootcert, the file of the CAs to trust")
 
 
 def _shown_host(host: tuple[str, str]) -> str:

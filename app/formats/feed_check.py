@@ -33,7 +33,7 @@ class EventCheck:
                 raise FeedDamagedError(f"line {number}: {fault}") from None
             except (ValueError, InvalidRequestException) as fault:
                 kind = type(event).__name__.lower()
-                raise NoEventError(f"line {number}: not a `{kind}` of docs/feed.md: {fault!r}") from None
+                raise NoEventError(f"line {number}: not a `{kind}` as docs/feed.md describes it: {fault!r}") from None
             self.events += 1
         if self._counts is not None:
             raise FeedDamagedError("the stream ends within its snapshot")
@@ -45,7 +45,7 @@ class EventCheck:
                 self._epoch, self._counts = token.epoch, (event.acl_count, event.config_count)
                 self.proof.begin(token.offset, bytes.fromhex(event.hash))
             case Acls() | Configs() if self._counts is None:
-                raise FeedDamagedError("a part of a snapshot comes without its beginning")
+                raise FeedDamagedError("a part of a snapshot appears without its beginning")
             case Acls():
                 self.proof.add_acls([acl_in(each) for each in event.acls])
             case Configs():
@@ -62,10 +62,10 @@ class EventCheck:
 
     def _transaction(self, event: Transaction) -> None:
         if self._counts is not None:
-            raise FeedDamagedError("a transaction comes within a snapshot")
+            raise FeedDamagedError("a transaction appears within a snapshot")
         token, records, stated = Token.parse(event.token, "token"), records_in(event), bytes.fromhex(event.hash)
         if token.offset != event.last_offset:
-            raise FeedDamagedError(f"the transaction's token is of offset {token.offset}, not {event.last_offset}")
+            raise FeedDamagedError(f"the transaction's token has the offset {token.offset}, not {event.last_offset}")
         if self._epoch is None and records[0].offset > 1:
             self.proof.begin(token.offset, stated, image_known=False)
         else:
@@ -89,5 +89,5 @@ class EventCheck:
     def _check_counts(self) -> None:
         found = (self.proof.acl_count, self.proof.config_count)
         if self._counts != found:
-            raise FeedDamagedError(f"the snapshot holds {found} ACLs and properties, and not {self._counts}")
+            raise FeedDamagedError(f"the snapshot holds {found} ACLs and properties instead of {self._counts}")
         self._counts = None

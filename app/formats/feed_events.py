@@ -129,8 +129,8 @@ def decode(line: bytes) -> Event | None:
         if _decode_type(line).type not in _TYPES:
             return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise NoEventError(f"no event: {why}") from None
-    raise NoEventError(f"not what its type says: {why}")
+        raise NoEventError(f"not an event: {why}") from None
+    raise NoEventError(f"not valid for its type: {why}")
 
 
 def long_transaction(line: bytes) -> tuple[bytes, Sequence[bytes]] | None:
@@ -151,7 +151,7 @@ def record_in(part: bytes) -> FeedRecord:
     try:
         return _decode_record(part if part.startswith(_BETWEEN[1:]) else _BETWEEN[1:] + part)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-        raise NoEventError(f"no record: {fault}") from None
+        raise NoEventError(f"not a record: {fault}") from None
 
 
 def events_in(stream: IO[bytes]) -> Iterator[tuple[int, Event]]:
@@ -160,7 +160,7 @@ def events_in(stream: IO[bytes]) -> Iterator[tuple[int, Event]]:
     while line := stream.readline(MAX_LINE_BYTES):
         number += 1
         if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
-            raise NoEventError(f"line {number} is longer than {MAX_LINE_BYTES} bytes, which no event is")
+            raise NoEventError(f"line {number} is longer than {MAX_LINE_BYTES} bytes, so it is not an event")
         if line.isspace():
             continue
         try:

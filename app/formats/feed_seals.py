@@ -44,8 +44,8 @@ class Seals:
         if hmac.compare_digest(line, expected):
             return
         if line.partition(b":")[2].partition(b":")[0] == expected.partition(b":")[2].partition(b":")[0]:
-            raise NoEventError("a seal doesn't hold: something before it was changed, or sealed with another key")
-        raise NoEventError("it is not sealed in the way that is asked for: with a key, or without")
+            raise NoEventError("a seal is not valid: something before it was changed, or it was made with another key")
+        raise NoEventError("it is sealed with a key though none is set, or without a key though one is set")
 
 
 def sealed_lines(stream: IO[bytes], key: bytes | None) -> Iterator[tuple[int, bytes | None]]:

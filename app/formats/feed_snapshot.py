@@ -64,19 +64,21 @@ class _Snapshot:
             case Bookmark() | End() if self._synced is not None and event.token in (None, self._synced.token):
                 pass
             case _:
-                raise NoEventError("more than one snapshot is in it, or parts of none; export the ACLs again")
+                raise NoEventError(
+                    "it holds more than one snapshot, or parts of one without its beginning; export the ACLs again"
+                )
 
     @property
     def problem(self) -> str | None:
         """Why this is not the whole of it."""
         begun, synced = self._begun, self._synced
         if begun is None or synced is None or begun.token != synced.token:
-            return "the snapshot is not whole; export the ACLs again"
+            return "the snapshot is incomplete; export the ACLs again"
         if (begun.acl_count, begun.config_count) != (self._acls, self._configs):
             return (
-                f"the snapshot holds {self._acls} ACLs and {self._configs} properties, and should hold "
+                f"the snapshot holds {self._acls} ACLs and {self._configs} properties, but should hold "
                 f"{begun.acl_count} and {begun.config_count}; export the ACLs again"
             )
         if synced.digest not in (None, digest_text(self._digest % MODULUS)):
-            return "the snapshot is not what its digest is of: it was changed; export the ACLs again"
+            return "the snapshot does not match its digest, so it was changed; export the ACLs again"
         return None

@@ -48,7 +48,7 @@ def acl_in(fields: FeedAcl) -> StandardAcl:
     try:
         return StandardAcl(acl_id, AclBinding.from_words(words), _whole_second(ends), owner)
     except KeyError as word:
-        raise NoEventError(f"the ACL {acl_id} has a word that is none of Kafka's: {word}") from None
+        raise NoEventError(f"the ACL {acl_id} has a value that Kafka does not have: {word}") from None
 
 
 def slice_of(event: Acls) -> AclSlice:
@@ -69,7 +69,7 @@ def slice_of(event: Acls) -> AclSlice:
                 each.host,
             )
         except KeyError as word:
-            raise NoEventError(f"the ACL {each.id} has a word that is none of Kafka's: {word}") from None
+            raise NoEventError(f"the ACL {each.id} has a value that Kafka does not have: {word}") from None
         its_terms = NO_TERMS
         if each.expires_at is not None or each.owner is not None:
             its_terms = terms[each.id.bytes] = AclTerms(_whole_second(each.expires_at), each.owner)
@@ -105,7 +105,7 @@ def records_in(event: Transaction) -> list[Record]:
 
 def _records_in(event: Transaction) -> Iterator[Record]:
     if event.left_out or not event.records or event.last_offset - event.first_offset + 1 != len(event.records):
-        raise NoEventError("not a whole transaction: its records don't fill its offsets")
+        raise NoEventError("the transaction is incomplete: its records do not fill its offsets")
     at, first, last = event.recorded_at.astimezone(UTC), event.first_offset, event.last_offset
     for number, each in enumerate(event.records):
         yield _record_in(each, first + number, last, at)
@@ -149,9 +149,9 @@ def _record_in(fields: FeedRecord, offset: int, tx_last: int, at: datetime) -> R
     elif fields.kind == "ConfigRecord" and isinstance(fields.name, str) and not isinstance(fields.value, UnsetType):
         record = ConfigRecord(offset, tx_last, fields.name, fields.value, at, actor, b"", comment)
     else:
-        raise NoEventError(f"`{fields.kind}` at offset {offset} is no record that this version can read")
+        raise NoEventError(f"`{fields.kind}` at offset {offset} is not a kind of record that this version can read")
     if fields.hash_version != hash_version(record):
-        raise NoEventError(f"hash version {fields.hash_version} is not that of what record {offset} says")
+        raise NoEventError(f"hash version {fields.hash_version} of record {offset} does not match its fields")
     return record
 
 
@@ -165,5 +165,5 @@ _ACL_RECORDS = {each.__name__: each for each in (AccessControlEntryRecord, Remov
 def _whole_second(moment: datetime | None) -> datetime | None:
     """An ACL's end. A fraction would be covered by no hash."""
     if moment is not None and moment.microsecond:
-        raise NoEventError(f"an ACL ends at {moment.isoformat()}, which is no whole second")
+        raise NoEventError(f"an ACL ends at {moment.isoformat()}, which is not a whole second")
     return None if moment is None else moment.astimezone(UTC)

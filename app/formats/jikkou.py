@@ -30,7 +30,7 @@ _SPEC = ("acls", "roles")
 _RULE = ("resource", "type", "operations", "host")
 _RESOURCE = ("type", "pattern", "patternType")
 _MEANT_OTHERWISE = ("jikkou.io/delete", "jikkou.io/ignore")
-_LISTING = "`jikkou get kafkaprincipalauthorizations` lists the ACLs that there are"
+_LISTING = "`jikkou get kafkaprincipalauthorizations` lists the ACLs that exist"
 
 _BEGINS = re.compile(rb'^[ \t]*"?apiVersion"?[ \t]*:[ \t]*["\']?[a-z.]+\.jikkou\.io/', re.MULTILINE)
 _TEMPLATE = re.compile(r"\{[{%#]")
@@ -73,7 +73,7 @@ def _resource(resource: Part, kind: str, version: str) -> Iterator[Entry]:
         yield from _authorization(resource)
     elif _WITHOUT_ACLS.match(f"{version} {kind}") is None:
         problem = (
-            f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`: not known here, so it may hold ACLs; leave it out if it "
+            f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`: unknown to Klamm, so it may hold ACLs; leave it out if it "
             f"holds none. {_LISTING}"
         )
         yield resource.line, [problem]
@@ -97,14 +97,14 @@ def _authorization(document: Part) -> Iterator[Entry]:
         if isinstance(rule, Fields):
             yield from _rule(Part(rule), principal)
         else:
-            yield rule.line, ["`acls`: an entry that is no rule; write resource, type and operations"]
+            yield rule.line, ["`acls`: an entry is not a rule; write resource, type and operations"]
 
 
 def _principal(metadata: Part) -> str:
     annotations = metadata.value("annotations")
     if isinstance(annotations, Fields):
         metadata.problems += [
-            f"`{name}`: the ACLs are not meant to be; remove the annotation, or leave the resource out"
+            f"`{name}`: Jikkou deletes or ignores these ACLs; remove the annotation, or leave the resource out"
             for name in _MEANT_OTHERWISE
             if not isinstance(value := annotations.fields.get(name), Scalar | None)
             or (value is not None and value.text.lower() != "false")

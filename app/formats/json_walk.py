@@ -33,7 +33,7 @@ def read_walked(stream: IO[bytes], what: str, entries: "Callable[[JsonWalk], Ite
     """The entries of a text that is held as a whole; a fault in its form is the last of them."""
     raw = stream.read(MAX_BODY_BYTES + 1)
     if len(raw) > MAX_BODY_BYTES:
-        yield 1, [f"{what} of more than {MAX_BODY_BYTES} bytes; write one binding a line instead"]
+        yield 1, [f"{what} of more than {MAX_BODY_BYTES} bytes; write one binding per line instead"]
         return
     try:
         yield from entries(JsonWalk(raw.decode()))
@@ -44,7 +44,7 @@ def read_walked(stream: IO[bytes], what: str, entries: "Callable[[JsonWalk], Ite
     except JsonFault as fault:
         yield fault.line, [str(fault)]
     except (ValueError, RecursionError):
-        yield 1, [f"not {what}: a number is too long, or it nests too deep"]
+        yield 1, [f"not {what}: a number is too long, or the nesting is too deep"]
 
 
 class JsonFault(Exception):

@@ -68,7 +68,7 @@ def read_kafka_acls_text(stream: IO[bytes]) -> Iterator[Entry]:
     """The ACLs of a text, one a line. A line that `kafka-acls` would not print there is a problem, never ignored."""
     resource: _Resource | None = None
     versions = _Versions()
-    for number, line in text_lines(stream, way_out="that is no line of kafka-acls"):
+    for number, line in text_lines(stream, way_out="kafka-acls prints no such line"):
         if isinstance(line, list):
             yield number, line
             continue
@@ -106,8 +106,8 @@ class _Versions:
         if has_pattern is self._first[1]:
             return None
         return (
-            f"this resource and that of line {self._first[0]} are of two versions of Kafka, one with pattern types, "
-            "one without; give what each has printed in a file of its own"
+            f"this resource and the one in line {self._first[0]} were printed by two versions of Kafka, one with "
+            "pattern types and one without; put the output of each in a file of its own"
         )
 
 
@@ -131,7 +131,7 @@ def write_kafka_acls_text(bindings: Sequence[AclBinding], out: TextIO) -> None:
 
 def _check(binding: AclBinding) -> None:
     if any(each in text for text in (binding.resource_name, binding.principal, binding.host) for each in "\r\n"):
-        raise FormatLimitError(binding, "kafka-acls text has a line for an ACL, and no way to write a line end in it")
+        raise FormatLimitError(binding, "kafka-acls text has one line per ACL, and no way to write a line end in it")
     if any(_TERMINAL.search(text) is not None for text in (binding.resource_name, binding.principal, binding.host)):
         raise FormatLimitError(binding, "kafka-acls text can't tell a terminal's escape sequences from colours")
     if ", host=" in binding.host:
@@ -154,18 +154,18 @@ def _entry(text: str, resource: _Resource | None) -> NewAcl | list[str]:
     if text.startswith(_EXISTS_BEGINS) and text.endswith(_EXISTS_ENDS):
         pattern, *entries = text[len(_EXISTS_BEGINS) : -len(_EXISTS_ENDS)].split(_BETWEEN)
         if len(entries) != 1:
-            return [f"expected one `{_BETWEEN}`: where the resource ends can't be told; list the ACLs instead"]
+            return [f"expected one `{_BETWEEN}`: it is unclear where the resource ends; list the ACLs instead"]
         resource, text = _resource(pattern), f"\t{_ENTRY_BEGINS}{entries[0]}"
     noted = _NOTED.match(text)
     text, ends, owner = noted.groups() if noted is not None else (text, None, None)
     fields = _fields(text)
     if fields is None and _FAILED.match(text) is not None:
-        return ["kafka-acls failed here, so that ACLs may be missing; list the ACLs again"]
+        return ["kafka-acls failed here, so ACLs may be missing; list the ACLs again"]
     if fields is None and _LIKE_AN_ACL.search(text) is not None:
         # Whoever took the line away would lose an ACL, perhaps a DENY.
         return ["neither a resource nor an entry as kafka-acls prints it, but it looks like one; list the ACLs again"]
     if fields is None:
-        return ["neither a resource nor an entry of kafka-acls; list the ACLs again, its standard output alone"]
+        return ["neither a resource nor an entry of kafka-acls; list the ACLs again, and keep only its standard output"]
     if resource is None:
         return ["an entry without a resource above it; keep the line `Current ACLs for resource ...` before it"]
     resource_type, name, pattern_type = resource

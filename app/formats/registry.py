@@ -61,7 +61,9 @@ class AclFormat:
                 binding.operation.name,
                 binding.permission_type.name,
             }:
-                raise FormatLimitError(binding, "a word that no ACL holds, or one that this version does not know")
+                raise FormatLimitError(
+                    binding, "it has a value that no ACL can have, or that this version does not know"
+                )
         self._write(acls, out)
 
 
@@ -73,20 +75,18 @@ def _bare(write: Callable[[Sequence[AclBinding], TextIO], None]) -> Callable[[Se
 _STRANGERS = (
     (b"\xff\xfe", "is UTF-16; save it as UTF-8"),
     (b"\xfe\xff", "is UTF-16; save it as UTF-8"),
-    (b"PK\x03\x04", "is packed by zip; unpack it first"),
-    (b"\xfd7zXZ", "is packed by xz; unpack it first"),
-    (b"BZh", "is packed by bzip2; unpack it first"),
-    (b"\x28\xb5\x2f\xfd", "is packed by zstd; unpack it first"),
+    (b"PK\x03\x04", "is compressed with zip; decompress it first"),
+    (b"\xfd7zXZ", "is compressed with xz; decompress it first"),
+    (b"BZh", "is compressed with bzip2; decompress it first"),
+    (b"\x28\xb5\x2f\xfd", "is compressed with zstd; decompress it first"),
 )
 _TABLES = {
     "is a table of Confluent's CLI, which wraps names, trims them and may leave the host out; list the ACLs with "
     "`confluent kafka acl list --output json`": re.compile(
         rb"(?:[-+|\s]|\x1b\[[\d;]*m)*(?:Kafka Cluster\s*\|\s*)?Principal\s*\|\s*Permission\s*\|"
     ),
-    "is a table of rpk, in which blanks of names can't be told from its own; list the ACLs with "
-    "`rpk security acl list --format json`": re.compile(
-        rb"(?:[=\s]|\x1b\[[\d;]*m|FILTERS|MATCHES)*PRINCIPAL\s+HOST\s+RESOURCE-TYPE"
-    ),
+    "is a table of rpk, in which spaces of names can't be told from its own; list the ACLs with `rpk security acl "
+    "list --format json`": re.compile(rb"(?:[=\s]|\x1b\[[\d;]*m|FILTERS|MATCHES)*PRINCIPAL\s+HOST\s+RESOURCE-TYPE"),
 }
 """How listings for people begin, which may lack parts of an ACL, and what to use instead."""
 
@@ -174,7 +174,7 @@ FORMATS = (
     ),
     AclFormat(
         "jsonl",
-        "JSON Lines: a binding of createAcls a line",
+        "JSON Lines: one binding of createAcls per line",
         "",
         _is_json_lines,
         read_json_lines,
@@ -203,7 +203,7 @@ FORMAT_NAMES = tuple(each.name for each in (*FORMATS, FEED))
 def format_named(name: str) -> AclFormat:
     found = next((each for each in (*FORMATS, FEED) if each.name == name), None)
     if found is None:
-        raise ValueError(f"`{name[:100]}` is no format; there are {', '.join(FORMAT_NAMES)}")
+        raise ValueError(f"`{name[:100]}` is not a format; the formats are {', '.join(FORMAT_NAMES)}")
     return found
 
 
@@ -228,7 +228,7 @@ def _some(entries: Iterator[Entry], read_as: AclFormat) -> Iterator[Entry]:
     # INVARIANT: no file is without effect in silence; to whoever plans, it would be the wish to have no ACL at all.
     first = next(entries, None)
     if first is None:
-        yield 1, [f"no ACL is in it, read as {read_as.name}; name its format with --format if it has some in another"]
+        yield 1, [f"it holds no ACLs in the format {read_as.name}; if they are in another one, name it with --format"]
         return
     yield first
     yield from entries
@@ -239,7 +239,7 @@ def unrecognised(raw: IO[bytes]) -> str:
     _, head = _begun(raw)
     told = next((text for magic, text in _STRANGERS if head.startswith(magic)), None)
     told = told or next((text for text, beginning in _TABLES.items() if beginning.match(head) is not None), None)
-    return told or f"looks like no format that Klamm reads; name its format with --format: {', '.join(FORMAT_NAMES)}"
+    return told or f"is in no format that Klamm recognises; name its format with --format: {', '.join(FORMAT_NAMES)}"
 
 
 def opened_text(raw: IO[bytes]) -> tuple[IO[bytes], AclFormat | None]:

@@ -26,7 +26,7 @@ def read_rpk(stream: IO[bytes]) -> Iterator[Entry]:
 def write_rpk(bindings: Sequence[AclBinding], out: TextIO) -> None:
     for each in bindings:
         if each.principal.startswith(_ROLE):
-            raise FormatLimitError(each, f"rpk takes {_ROLE} for a role, which Kafka does not have")
+            raise FormatLimitError(each, f"rpk reads {_ROLE} as a role, which Kafka does not have")
     lines = (binding_json(each, permission="permission", pattern="resource_pattern_type") for each in bindings)
     write_json_list("matches", lines, out)
 
@@ -39,7 +39,7 @@ def _entries(walk: JsonWalk) -> Iterator[Entry]:
             continue
         value = walk.value()
         if name == "filters" and _has_failed(value):
-            yield line, ["`filters`: one of them failed, so that ACLs may be missing; list them again"]
+            yield line, ["`filters`: one of them failed, so ACLs may be missing; list them again"]
         elif name == "matches" and value is not None:
             yield line, ["`matches`: not a list; write one"]
         elif name not in ("filters", "matches"):

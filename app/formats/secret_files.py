@@ -24,7 +24,8 @@ def refuse_if_open(file: BinaryIO, path: Path, where: str, what: str) -> None:
     ):
         mode = stat.S_IMODE(found.st_mode)
         raise UsageError(
-            f"{where}: others can get at {what} in `{path}` (mode {mode:04o}); make it yours alone: chmod 600"
+            f"{where}: other users can read or change {what} in `{path}` (mode {mode:04o}); restrict it to its owner: "
+            "chmod 600"
         )
 
 

@@ -65,7 +65,7 @@ def write_strimzi(bindings: Sequence[AclBinding], out: TextIO) -> None:
     for acls in users.values():
         odd = next((each for each in acls if each.principal != acls[0].principal), None)
         if odd is not None:
-            raise FormatLimitError(odd, f"a KafkaUser of this name is `{acls[0].principal}` already (Strimzi)")
+            raise FormatLimitError(odd, f"Strimzi already has a KafkaUser of this name, `{acls[0].principal}`")
     for at, name in enumerate(sorted(users)):
         out.write("---\n" if at else "")
         _write_user(name, users[name], out)
@@ -75,13 +75,13 @@ def _checked(binding: AclBinding) -> str:
     """The name of the binding's KafkaUser. Raises FormatLimitError if Strimzi can't say the binding."""
     found = _PRINCIPAL.match(binding.principal)
     if found is None:
-        raise FormatLimitError(binding, "Strimzi knows principals of type User only")
+        raise FormatLimitError(binding, "Strimzi supports only principals of type User")
     name = found[2]
     if _NAME.match(name) is None or len(name) > (_MAX_TLS_NAME if found[1] else _MAX_NAME):
         raise FormatLimitError(
             binding,
-            "Strimzi makes principals of resource names: User:<name> or User:CN=<name>, a name of Kubernetes (lower "
-            f"case letters, digits, `-`, `.`), of up to {_MAX_TLS_NAME} characters with CN=",
+            "Strimzi makes principals from resource names: User:<name> or User:CN=<name>, with a Kubernetes name "
+            f"(lower case letters, digits, `-`, `.`) of up to {_MAX_TLS_NAME} characters with CN=",
         )
     if binding.resource_type not in _RESOURCE_WORDS:
         raise FormatLimitError(binding, f"Strimzi has no ACLs on {binding.resource_type.name}")
@@ -125,7 +125,7 @@ def _resource(resource: Part, kind: str, version: str) -> Iterator[Entry]:
         yield resource.line, [f"{what}: write apiVersion {_GROUP}v1, kind {_KIND}"]
     elif _WITHOUT_ACLS.match(version) is None:
         # It may be of another tool that holds ACLs, perhaps a DENY.
-        yield resource.line, [f"{what}: not known here, so it may hold ACLs; leave it out if it holds none"]
+        yield resource.line, [f"{what}: unknown to Klamm, so it may hold ACLs; leave it out if it holds none"]
 
 
 def _user(user: Part) -> Iterator[Entry]:
@@ -142,14 +142,14 @@ def _user(user: Part) -> Iterator[Entry]:
         if isinstance(rule, Fields):
             yield from _rule(Part(rule), principal)
         else:
-            yield rule.line, ["`acls`: an entry that is no rule; write resource and operations"]
+            yield rule.line, ["`acls`: an entry is not a rule; write resource and operations"]
 
 
 def _principal(metadata: Part, spec: Part) -> str:
     problems = spec.problems
     name = metadata.text("name")
     if not problems and (_NAME.match(name) is None or len(name) > _MAX_NAME):
-        problems.append(f"`name`: `{name[:MAX_SHOWN]}` is no name of Kubernetes")
+        problems.append(f"`name`: `{name[:MAX_SHOWN]}` is not a Kubernetes name")
     if not spec.has("authentication"):
         return f"User:{name}"
     authentication = spec.part("authentication")
@@ -157,7 +157,7 @@ def _principal(metadata: Part, spec: Part) -> str:
     if not problems and kind not in (*_TLS, _SCRAM):
         known = ", ".join((*_TLS, _SCRAM))
         problems.append(
-            f"`authentication`: the principal of type `{kind[:MAX_SHOWN]}` is not known; write one of {known}"
+            f"`authentication`: the principal of type `{kind[:MAX_SHOWN]}` is unknown to Klamm; write one of {known}"
         )
     return f"User:CN={name}" if kind in _TLS else f"User:{name}"
 
@@ -208,7 +208,7 @@ def _pattern(resource: Part) -> tuple[str, str, str]:
 def _operations(rule: Part) -> list[str]:
     one, many = rule.has("operation"), rule.has("operations")
     if one and many:
-        rule.problems.append("`operation` and `operations`: both are there; keep `operations`")
+        rule.problems.append("`operation` and `operations`: both are given; keep `operations`")
         return []
     if one:
         return [rule.text("operation")]

@@ -37,7 +37,7 @@ _ABOUT = ("provider", "depends_on", "lifecycle")
 """What Terraform allows in any resource; it says nothing about the ACL."""
 _MANY = ("count", "for_each")
 _MODULE = (
-    f"`module`: it may hold resources `{KIND}`, which only Terraform can tell; give what `terraform show -json` prints"
+    f"`module`: it may hold `{KIND}` resources, which only Terraform can tell; give what `terraform show -json` prints"
 )
 _HCL = "HCL, which only Terraform can evaluate; give what `terraform show -json` prints, or write it as .tf.json"
 

@@ -28,7 +28,7 @@ def is_word(words: type[KafkaCode], text: str) -> bool:
 def word_of(field: str, text: str, known: Mapping[str, str], problems: list[str]) -> str:
     word = known.get(text)
     if word is None:
-        problems.append(f"`{field}`: `{text[:MAX_SHOWN]}` is none of its words; write one of {', '.join(known)}")
+        problems.append(f"`{field}`: `{text[:MAX_SHOWN]}` is not one of its values; write one of {', '.join(known)}")
         return ""
     return word
 

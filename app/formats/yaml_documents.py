@@ -68,7 +68,7 @@ def read_documents(stream: IO[bytes]) -> Iterator[Value]:
     """Each document of the file. Raises YamlFault where it can't be read on."""
     raw = stream.read(MAX_YAML_BYTES + 1)
     if len(raw) > MAX_YAML_BYTES:
-        raise YamlFault(1, f"YAML of more than {MAX_YAML_BYTES} bytes; give it in several files")
+        raise YamlFault(1, f"YAML of more than {MAX_YAML_BYTES} bytes; split it into several files")
     try:
         text = raw.decode()
     except UnicodeDecodeError as fault:
@@ -117,7 +117,7 @@ class _Document:
         line = 1 if mark is None else mark.line + 1
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
-                raise YamlFault(line, f"`*{event.anchor}` stands for nothing before it; write the value out")
+                raise YamlFault(line, f"`*{event.anchor}` has no anchor before it; write the value out")
             value, size = self._anchors[event.anchor]
             self._add(line, value, size)
         elif isinstance(event, yaml.ScalarEvent):
@@ -133,15 +133,15 @@ class _Document:
 
     def _begin(self, line: int, event: yaml.CollectionStartEvent) -> None:
         if len(self._open) == MAX_DEPTH:
-            raise YamlFault(line, f"it nests deeper than {MAX_DEPTH} levels; no KafkaUser does")
+            raise YamlFault(line, f"it is nested deeper than {MAX_DEPTH} levels; no KafkaUser is")
         if event.tag is not None:
-            raise YamlFault(line, f"the tag `{event.tag}`; remove it")
+            raise YamlFault(line, f"the tag `{event.tag}` is not supported; remove it")
         is_list = isinstance(event, yaml.SequenceStartEvent)
         self._open.append(_Open(Items(line, []) if is_list else Fields(line, {}), event.anchor))
 
     def _scalar(self, line: int, event: yaml.ScalarEvent) -> Scalar:
         if event.tag is not None and event.tag not in ("!", _TEXT):
-            raise YamlFault(line, f"the tag `{event.tag}`; remove it")
+            raise YamlFault(line, f"the tag `{event.tag}` is not supported; remove it")
         plain = event.implicit[0]
         tag = _tag_of(yaml.ScalarNode, event.value, (True, False)) if plain else _TEXT
         return Scalar(line, event.value, tag == _TEXT, tag == _NULL)
@@ -158,7 +158,7 @@ class _Document:
         # INVARIANT: no value counts more than the bound, so that walking through it is bounded, aliases and all.
         within.size += size
         if within.size > MAX_DOCUMENT_VALUES:
-            raise YamlFault(line, f"a document of more than {MAX_DOCUMENT_VALUES} values; give it in several")
+            raise YamlFault(line, f"a document of more than {MAX_DOCUMENT_VALUES} values; split it into several")
         if isinstance(within.value, Items):
             within.value.items.append(value)
         elif within.key is None:
@@ -172,9 +172,9 @@ class _Document:
 
 def _key(line: int, value: Value, within: Fields) -> str:
     if not isinstance(value, Scalar):
-        raise YamlFault(line, "a key that is no text; write a name")
+        raise YamlFault(line, "a key is not text; write a name")
     if value.text == _MERGE:
-        raise YamlFault(line, "a merge key (`<<`); write the fields out")
+        raise YamlFault(line, "merge keys (`<<`) are not supported; write the fields out")
     if value.text in within.fields:
         raise YamlFault(line, f"`{value.text[:200]}`: the key comes more than once; write it once")
     return value.text

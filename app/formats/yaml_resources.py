@@ -34,7 +34,7 @@ def _unlisted(document: Value, lists: Sequence[str]) -> Iterator[Value | Entry]:
     if not _is_list(document, lists):
         yield document
     elif not isinstance(document, Fields) or not isinstance(items := document.fields.get("items"), Items):
-        yield document.line, ["`items`: the field is missing, or no list"]
+        yield document.line, ["`items`: the field is missing, or not a list"]
     else:
         for item in items.items:
             # A list in a list could nest without end.
@@ -112,7 +112,7 @@ class Part:
             return []
         texts = [each.text for each in listed.items if isinstance(each, Scalar) and each.is_text]
         if len(texts) != len(listed.items):
-            self.problems.append(f"`{name}`: an entry that is no text; write words such as Read")
+            self.problems.append(f"`{name}`: an entry is not text; write words such as Read")
         return texts
 
     def entries(self, operations: Sequence[str], **fields: str) -> Iterator[Entry]:

@@ -87,7 +87,7 @@ class DecisionFiles:
             # It may come back with its folder.
             self._file, self._left_over = None, True
             file.abandon()
-            raise FileNotFoundError(errno.ENOENT, "the open file was taken away", str(file.path))
+            raise FileNotFoundError(errno.ENOENT, "the open file was removed", str(file.path))
         if file is None:
             file = self._file = self._opened()
         try:
@@ -172,7 +172,7 @@ class DecisionFiles:
                         self._deleted += 1
                         self._metrics.decision_log_files_deleted += 1
         if (failed or self._deleted > deleted) and self._may_tell.is_due():
-            why = "all closed files are more than decision.log.retention.bytes; some may not have been ingested"
+            why = "the closed files exceeded decision.log.retention.bytes; some may not have been ingested"
             extra = {"files": self._deleted, "not_permitted": failed, "folder": folder, "why": why}
             _LOG.warning("decision_log_files_deleted", extra=extra)
             self._deleted = 0

@@ -126,7 +126,9 @@ class DecisionLog(LineLog[Decided]):
     def _count_lost(self, lines: int) -> None:
         # INVARIANT: the thread counts here only at its end, when the event loop hands it nothing more.
         self._metrics.decision_log_dropped["disk"] += lines
-        _LOG.error("decision_log_lines_lost", extra={"lines": lines, "why": "could not be written before the end"})
+        _LOG.error(
+            "decision_log_lines_lost", extra={"lines": lines, "why": "could not be written before the process ended"}
+        )
 
     def _on_failure(self, fault: Exception, *, is_news: bool) -> None:
         self._metrics.decision_log_faults += 1

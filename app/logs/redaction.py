@@ -60,7 +60,7 @@ def conceal(secret: str) -> None:
     Raises ValueError for less than 4 characters, which would mask half of every line.
     """
     if len(secret) < _SHORTEST_SECRET:
-        raise ValueError(f"a secret of less than {_SHORTEST_SECRET} characters can't be kept out of a log")
+        raise ValueError(f"a secret of fewer than {_SHORTEST_SECRET} characters can't be kept out of a log")
     _concealed.add(secret)
 
 

@@ -72,7 +72,7 @@ class Tracing:
         try:
             self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         except ValueError as wrong:
-            raise UsageError(f"a variable OTEL_... can't be used: {wrong}") from None
+            raise UsageError(f"an OTEL_... variable is not valid: {wrong}") from None
         self.tracer = self._provider.get_tracer("klamm", version)
 
     async def close(self) -> None:

@@ -170,15 +170,15 @@ class Metrics:
         "operation", "Time from a request's arrival to the last byte of its answer.", OPERATIONS, _REQUEST_S
     )
 
-    callers_refused: dict[str, int] = _counter_by("reason", "Requests whose credentials proved nothing, by reason.")
-    tokens_file_faults: int = _counter("Looks at the file of tokens that found it not usable.")
+    callers_refused: dict[str, int] = _counter_by("reason", "Requests whose credentials were not accepted, by reason.")
+    tokens_file_faults: int = _counter("Checks of the tokens file that found it unusable.")
 
-    connections: int = _gauge("Connections that this process has.")
-    connections_refused: int = _counter("Connections that came when connections.max were there.")
+    connections: int = _gauge("Open connections of this process.")
+    connections_refused: int = _counter("Connections refused because connections.max was reached.")
     requests_shed: int = _counter("Requests refused because the event loop was late (OVERLOADED).")
     admission_requests: dict[str, list[int]] = _metric(
         GaugeMetricFamily,
-        "Requests that are being worked on, and that wait for it, by pool.",
+        "Requests in flight and queued, by pool.",
         lambda: {each: [0, 0] for each in ADMISSION_POOLS},
         lambda pools: [
             ((pool, state), count)
@@ -199,42 +199,50 @@ class Metrics:
     decision_log_dropped: dict[str, int] = _counter_by(
         "reason", "Lines of the decision log lost: the buffer or the disk was full.", DECISION_LOG_REASONS
     )
-    decision_log_faults: int = _counter("Attempts to write the decision log that failed.")
-    decision_log_files_deleted: int = _counter("Files deleted for decision.log.retention.bytes.")
+    decision_log_faults: int = _counter("Failed attempts to write the decision log.")
+    decision_log_files_deleted: int = _counter("Decision log files deleted because of decision.log.retention.bytes.")
 
-    image_loads: int = _counter("Snapshots of the store that became the image, the first one included.")
-    image_load_failures: int = _counter("Loads of a snapshot that failed; the image in use was kept.")
-    feed_mismatches: int = _counter("Looks at the feed that did not continue this image: it is reloaded.")
-    records_poisoned: int = _counter("Looks that met a record, or a snapshot's row, that is no change.")
-    feed_polls: int = _counter("Looks at the change feed.")
-    feed_poll_failures: int = _counter("Looks at the change feed that failed.")
+    image_loads: int = _counter("Snapshots of the store that became the image, including the first one.")
+    image_load_failures: int = _counter("Failed loads of a snapshot; the image in use was kept.")
+    feed_mismatches: int = _counter("Polls of the change feed that did not continue the image, which is then reloaded.")
+    records_poisoned: int = _counter(
+        "Polls and loads that met a record, or a row of a snapshot, that can't be applied."
+    )
+    feed_polls: int = _counter("Polls of the change feed.")
+    feed_poll_failures: int = _counter("Polls of the change feed that failed.")
     transactions_applied: int = _counter("Transactions of the feed applied to the image.")
     records_applied: int = _counter("Records of the feed applied to the image.")
-    feed_offset: int = _gauge("Offset of the change feed that the image stands on; -1 before the first load.", -1)
-    feed_high_watermark: int = _gauge("Last offset of the store at the latest look at the feed; -1 before it.", -1)
+    feed_offset: int = _gauge("Offset of the change feed that the image is at; -1 before the first load.", -1)
+    feed_high_watermark: int = _gauge("Last offset of the store at the latest poll of the feed; -1 before it.", -1)
     acls_with_end: int = _gauge("ACLs in memory that end some day, at the last count.")
     acls_ending_within_a_day: int = _gauge("ACLs in memory that end within a day, at the last count.")
     acls_ended: int = _gauge("ACLs that have ended and are not removed yet, at the last count.")
     acls_expired: int = _counter("ACLs that this process has removed because they had ended.")
-    acls_being_loaded: int = _gauge("ACLs read so far by the load under way; 0 when there is none.")
+    acls_being_loaded: int = _gauge("ACLs read so far by the load in progress; 0 when there is none.")
     last_image_load_seconds: float = _gauge("How long the latest load of a snapshot took.", 0.0)
-    image_from_state_file: int = _gauge("1 while the image is that of the state file and the source was not seen yet.")
-    state_file_refusals: int = _counter("State files that a start could not use; the log says why.")
-    state_file_faults: int = _counter("Attempts to write the state file that failed.")
-    state_file_bytes: int = _gauge("Size of the state file that this process writes; 0 if another does, or none.")
+    image_from_state_file: int = _gauge(
+        "1 while the image comes from the state file and the source has not been reached yet."
+    )
+    state_file_refusals: int = _counter("State files that could not be used at the start; the log says why.")
+    state_file_faults: int = _counter("Failed attempts to write the state file.")
+    state_file_bytes: int = _gauge(
+        "Size of the state file that this process writes; 0 if another process writes it, or none."
+    )
     state_file_timestamp_seconds: float = _gauge(
-        "When the state in the file that this process writes was last known to be the source's; 0 if it writes none."
+        "When the state in the file that this process writes last equalled the source's; 0 if it writes none."
     )
     mutator_groups_written: int = _counter("Transactions that the writer has committed.")
     mutator_group_failures: int = _counter("Transactions of the writer that failed.")
     mutator_mutations_written: int = _counter("Updates that the writer has committed.")
-    mutator_queue_size: int = _gauge("Updates that wait for the writer.")
+    mutator_queue_size: int = _gauge("Updates waiting for the writer.")
     purgatory_num_delayed_operations: int = _gauge(
-        "Requests that wait until the image reaches their offset (Kafka: NumDelayedOperations)."
+        "Requests waiting for the image to reach their offset (Kafka: NumDelayedOperations)."
     )
-    purgatory_size: int = _gauge("Entries in the purgatory, of callers that left too (Kafka: PurgatorySize).")
-    purgatory_expirations: int = _counter("Requests whose deadline came before their offset.")
-    watch_readers: int = _gauge("Readers of the watch stream that this process has.")
+    purgatory_size: int = _gauge(
+        "Entries in the purgatory, including those of callers that left (Kafka: PurgatorySize)."
+    )
+    purgatory_expirations: int = _counter("Requests that timed out before the image reached their offset.")
+    watch_readers: int = _gauge("Readers of this process's watch streams.")
     watch_ends: dict[str, int] = _counter_by("reason", "Watch streams that this process has ended.", WATCH_ENDS)
     request_local_time_seconds: dict[str, Histogram] = _histogram_by(
         "request", "Time that an update spent until its commit (Kafka: LocalTimeMs).", UPDATES, _UPDATE_S

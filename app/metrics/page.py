@@ -36,6 +36,6 @@ class _MetricsCollector(Collector):
         self._version = version
 
     def collect(self) -> Iterator[Metric]:
-        yield InfoMetricFamily("klamm_build", "The version that runs.", {"version": self._version})
+        yield InfoMetricFamily("klamm_build", "The running version.", {"version": self._version})
         for each in fields(self._metrics):
             yield each.metadata["collect"](each.name, getattr(self._metrics, each.name))

@@ -97,9 +97,9 @@ class _Page(Collector):
 
 
 def _about(workers: Sequence[WorkerFacts]) -> Iterator[Metric]:
-    yield GaugeMetricFamily("klamm_workers", "Workers that the service is to have.", value=len(workers))
+    yield GaugeMetricFamily("klamm_workers", "Workers that the service should have.", value=len(workers))
     up = GaugeMetricFamily("klamm_worker_up", "Whether the worker has answered for this page.", labels=["worker"])
-    restarts = CounterMetricFamily("klamm_worker_restarts", "How often it was started again.", labels=["worker"])
+    restarts = CounterMetricFamily("klamm_worker_restarts", "How often the worker was restarted.", labels=["worker"])
     for facts in workers:
         up.add_metric([str(facts.number)], float(facts.up))
         restarts.add_metric([str(facts.number)], facts.restarts)

@@ -57,7 +57,7 @@ class Channel:
     async def ask(self, subject: str, detail: object = None, *, timeout_s: float) -> Any:  # noqa: ANN401 - JSON
         """The other end's answer. Raises NoAnswerError if none comes in time."""
         if len(self._questions) >= _MAX_OPEN_QUESTIONS:
-            raise BusyError("too many questions are open")
+            raise BusyError("too many questions are unanswered")
         self._number += 1
         number, answer = self._number, asyncio.get_running_loop().create_future()
         self._questions[number] = answer

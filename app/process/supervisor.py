@@ -145,8 +145,8 @@ class Supervisor:
             worker.restarts += 1
             if self._restarts.in_vain(worker.number) and not any(each.ready for each in self._workers):
                 self._failure = (
-                    f"worker {worker.number} ended {MAX_FAILED_STARTS} times in a row before it could serve, "
-                    f"the last time by {ended_by}; the log says more"
+                    f"worker {worker.number} ended {MAX_FAILED_STARTS} times in a row before it could serve, the last "
+                    f"time by {ended_by}; see the log"
                 )
                 self._end()
             await _within(rest_s, self._stopping)

@@ -91,7 +91,7 @@ async def _page(
         if last is not None and last != before:
             return AccessPage(rows, cursors.encode(last), image, search.allowed_by_default)
     raise OffsetNotAvailableException(
-        "the ACLs change so often that no one state of them could be looked at; try again, or ask about less"
+        "the ACLs change too often to search one state of them; try again, or ask about less"
     )
 
 

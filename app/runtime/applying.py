@@ -47,4 +47,4 @@ def _changed(change: Callable[[], AuthorizerImage]) -> AuthorizerImage:
     except PoisonedRecordException:
         raise
     except Exception as fault:
-        raise ImageLostException("the image was lost to a fault, see the log") from fault
+        raise ImageLostException("the image was lost because of a fault; see the log") from fault

@@ -45,15 +45,17 @@ def mismatch_of(image: AuthorizerImage, poll: FeedPoll) -> str | None:
     """None if the feed continues the image."""
     head = poll.head
     if head.epoch != image.epoch:
-        return "the store is of another epoch"
+        return "the store is in another epoch"
     if head.last_offset < image.offset:
-        return "the store has gone back behind the image"
+        return "the store has gone back to before the image"
     if image.offset + 1 < head.log_start_offset:
-        return "the records behind the image are trimmed"
+        return "the records after the image have been trimmed"
     if poll.hash_at != image.hash:
-        return "the record of the image's offset is gone" if poll.hash_at is None else "the store holds another history"
+        return (
+            "the record at the image's offset is gone" if poll.hash_at is None else "the store has a different history"
+        )
     if head.last_offset == image.offset and None not in (head.digest, image.digest) and head.digest != image.digest:
-        return "the image is not the one that the store's digest is of"
+        return "the image does not match the store's digest"
     return None
 
 

@@ -34,4 +34,4 @@ class Cursors(Generic[P]):
                 # Each place has only one valid text.
                 if self.encode(place) == cursor:
                     return place
-        raise InvalidRequestException("`cursor` is not one of this service; send a `next_cursor` from an earlier reply")
+        raise InvalidRequestException("`cursor` is not from this service; send a `next_cursor` from an earlier reply")

@@ -86,8 +86,8 @@ async def by_resource_type(
         verdict = by_resource_type_at_once(authorize(), operation, resource_type)
     if verdict is None:
         raise OffsetNotAvailableException(
-            "the caller has ACLs on so many patterns, and the ACLs change so often, that no one state of them could be "
-            "looked at; try again"
+            "the caller has ACLs on too many patterns, and the ACLs change too often, to search one state of them; "
+            "try again"
         )
     return verdict, images.image.token
 

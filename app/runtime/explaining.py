@@ -48,8 +48,8 @@ async def explain_all(
         explaining = at_once(steps(), most_steps=len(questions) + _MOST_STEPS_AT_ONCE)
     if explaining is None:
         raise OffsetNotAvailableException(
-            "so many ACLs match, and they change so often, that no one state of them could be looked at; "
-            "ask about fewer actions at once, or try again"
+            "too many ACLs match, and they change too often, to search one state of them; ask about fewer actions at "
+            "once, or try again"
         )
     token = images.image.token
     explanations = []

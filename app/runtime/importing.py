@@ -166,8 +166,8 @@ class Importer:
         counts = self.counts
         if counts.token is not None and counts.token.epoch != outcome.epoch:
             raise TokenEpochMismatchException(
-                "the store's history changed during the import (a failover or a restore), so that some of it may be "
-                "lost again"
+                "the store's history changed during the import (a failover or a restore), so some of the import may "
+                "have been lost"
             )
         again = sum(offset in self._own for offset in outcome.found)
         self._own.add(outcome.created)

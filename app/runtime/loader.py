@@ -34,7 +34,7 @@ from app.runtime.watch.watchers import Watchers
 _logger = logging.getLogger(__name__)
 _TIMEOUTS_BEFORE_RELOAD = 3
 _ASKED = 1_000
-_UNEXPECTED = "unexpected fault, see the log"
+_UNEXPECTED = "unexpected fault; see the log"
 
 
 class Loader:

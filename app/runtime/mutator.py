@@ -30,8 +30,8 @@ from app.runtime.ports import AclStore
 
 _logger = logging.getLogger(__name__)
 
-_UNKNOWN = "the store did not answer in time; the outcome of the update is unknown, look before you repeat it"
-_BUSY = "its turn did not come within the timeout; try again"
+_UNKNOWN = "the store did not answer in time; the outcome of the update is unknown, check before you repeat it"
+_BUSY = "it did not get its turn within the timeout; try again"
 _SILENT = "the store does not answer; try again"
 _STOPPING = "the service is shutting down; the update was not written"
 
@@ -229,9 +229,7 @@ class Mutator:
         """Nothing was committed, and the mutation at fault must not affect the others."""
         self._metrics.mutator_group_failures += 1
         if len(group) == 1:
-            group[0].refuse(
-                UnknownServerException("the update could not be written; it was not written, not even in part")
-            )
+            group[0].refuse(UnknownServerException("the update failed and was not written, not even in part"))
             return True
         for at, pending in enumerate(group):
             if not pending.answer.done() and not await self._write([pending]):

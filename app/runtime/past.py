@@ -114,7 +114,7 @@ class Past:
         self._rights.check_described()
         self._rights.authorization(context)
         if len(resources) > _MOST_RESOURCES:
-            raise InvalidRequestException(f"`at` takes at most {_MOST_RESOURCES} resources; split the rest")
+            raise InvalidRequestException(f"`at` takes at most {_MOST_RESOURCES} resources; split the request")
         return await self.image_at(at, PastScope(filters=[each for some in resources for each in _covering(*some)]))
 
     async def of_resource(self, context: RequestContext, resource_type: ResourceType, name: str, at: str) -> PastImage:
@@ -153,7 +153,7 @@ class Past:
     def _store(self) -> PastStore:
         if isinstance(self._source, PastStore):
             return self._source
-        raise StoreUnavailableException("this replica has no records of the past; ask one on the database")
+        raise StoreUnavailableException("this replica keeps no past states; ask one that has a database")
 
     async def close(self) -> None:
         if self._source is not None:
@@ -173,4 +173,4 @@ def _of_principals(*principals: str) -> list[AclBindingFilter]:
 
 def _check_keepable(name: str) -> None:
     if "\0" in name or any("\ud800" <= each <= "\udfff" for each in name):
-        raise InvalidRequestException("`cursor` is not one of this service; send a `next_cursor` from an earlier reply")
+        raise InvalidRequestException("`cursor` is not from this service; send a `next_cursor` from an earlier reply")

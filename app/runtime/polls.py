@@ -15,7 +15,7 @@ from app.runtime.ports import ChangeFeed
 from app.runtime.present import PresentImage
 
 _logger = logging.getLogger(__name__)
-_LOST = "the store has lost what this process has seen of it"
+_LOST = "the store has lost changes that this process has seen"
 
 
 class FeedMismatchException(Exception):

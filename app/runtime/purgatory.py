@@ -16,7 +16,7 @@ from app.runtime.deadlines import answered
 
 _Entry = tuple[int, int, asyncio.Future[None]]
 
-OTHER_EPOCH = "`at_least` is of another epoch of the store; ask again without it"
+OTHER_EPOCH = "`at_least` is from another epoch of the store; ask again without it"
 
 _PURGE_AT = 1_000
 
@@ -43,7 +43,9 @@ class Purgatory:
         if self.has_passed(token):
             return
         if self._metrics.purgatory_num_delayed_operations >= self._bound:
-            raise OverloadedException("too many requests wait for an offset; nothing was done, try again shortly")
+            raise OverloadedException(
+                "too many requests are waiting for an offset; nothing was done, try again shortly"
+            )
         await self._delay(token, timeout_s)
         if token.epoch != self._epoch:
             raise TokenEpochMismatchException(other_epoch)
@@ -59,7 +61,8 @@ class Purgatory:
         await self._delay(token, timeout_s)
         if not self.has_passed(token):
             raise RequestTimedOutException(
-                "the store changed to another epoch after the update; its outcome is unknown, look before you repeat it"
+                "the store changed to another epoch after the update; its outcome is unknown, check before you "
+                "repeat it"
             )
 
     def reached(self, image: AuthorizerImage) -> None:

@@ -131,7 +131,7 @@ class Readiness:
         age = f"last known to equal the head {self.age_s:.1f} s ago"
         loaded = f"at offset {self._offset}" if self._loaded else f"not loaded; trouble: {trouble}"
         if self.is_from_state_file:
-            loaded += ", from the state file: the source was not reached since the start"
+            loaded += ", from the state file: the source has not been reached since the start"
         limit = self._config.max_staleness_ms
         checks = [
             ("initial-load", self._loaded, loaded),

@@ -151,13 +151,14 @@ class Updates:
             await self._purgatory.wait_for_own(committed.token, max(0.0, began_at + timeout_s - committed_at))
         except TimeoutError:
             raise RequestTimedOutException(
-                f"the update is written, as of `{committed.token}`, but not yet visible here; ask again with `at_least`"
+                f"the update was written, as of `{committed.token}`, but is not yet visible here; ask again with "
+                "`at_least`"
             ) from None
         if request is not None:
             self._metrics.request_local_time_seconds[request].observe(committed_at - began_at)
             self._metrics.request_remote_time_seconds[request].observe(self._options.clock() - committed_at)
         if not isinstance(committed.outcome, kind):
-            raise UnknownServerException("the store answered to something else; the update is written")
+            raise UnknownServerException("the store's answer is for something else; the update was written")
         return committed.outcome, committed.token
 
     def _timeout(self, timeout_s: float | None) -> float:

@@ -47,13 +47,17 @@ def _principal(text: str) -> str:
 
 def _principal_pattern(text: str) -> str:
     if "*" in text[:-1]:
-        raise ValueError(f"`{text[:100]}` has a `*` before its end; only the end may be one, for any rest")
+        raise ValueError(
+            f"`{text[:100]}` has a `*` before its end; `*` is allowed only at the end, where it stands for anything"
+        )
     return _principal(text)
 
 
 def _group_pattern(text: str) -> str:
     if "*" in text[:-1]:
-        raise ValueError(f"`{text[:100]}` has a `*` before its end; only the end may be one, for any rest")
+        raise ValueError(
+            f"`{text[:100]}` has a `*` before its end; `*` is allowed only at the end, where it stands for anything"
+        )
     if not 0 < len(text) <= MAX_GROUP_NAME + 1:
         raise ValueError(f"a group's name has 1 to {MAX_GROUP_NAME} characters, such as `eng-data`")
     return text
@@ -72,7 +76,7 @@ _CertificateName = Annotated[
     str,
     _matching(
         r"(DNS|URI):[!-~]{1,2000}",
-        "expected a name as it stands in the certificate, `DNS:orders.example.com` or `URI:spiffe://...`",
+        "expected a name as in the certificate, such as `DNS:orders.example.com` or `URI:spiffe://...`",
     ),
 ]
 _ServiceAccount = Annotated[str, _matching(r"[a-z0-9.-]{1,253}/[a-z0-9.-]{1,253}", "expected `namespace/name`")]
@@ -112,26 +116,26 @@ class CallerSettings(_Table):
     @model_validator(mode="after")
     def _fits_its_role(self) -> Self:
         if self.role == "decide" and not self.principals:
-            raise ValueError('a decide caller needs `principals`, whom it may speak for, such as ["User:*"]')
+            raise ValueError('a decide caller needs `principals`, those that it may speak for, such as ["User:*"]')
         if self.role not in ("decide", "follow") and (self.principals or self.may_assert_super):
             raise ValueError(
                 f"`principals` and `may_assert_super` are for decide and follow callers, not for {self.role}"
             )
         if self.role != "admin" and self.may_assert_address:
             raise ValueError(
-                f"`may_assert_address` is for admin callers, not for {self.role}: what a decide caller sends names the "
-                "address anyway"
+                f"`may_assert_address` is for admin callers, not for {self.role}: the requests of a decide caller "
+                "name the address anyway"
             )
         if self.role == "admin" and self.principal is None:
-            raise ValueError("an admin caller needs `principal`, who it is, such as `User:platform`")
+            raise ValueError("an admin caller needs `principal`, its own principal, such as `User:platform`")
         if self.role != "admin" and self.principal is not None:
             raise ValueError(f"`principal` is for admin callers, not for {self.role}")
         if self.subject is not None and self.service_account is not None:
-            raise ValueError("`subject` and `service_account` say the same; give one of them")
+            raise ValueError("`subject` and `service_account` mean the same; give only one of them")
         if self.role == "observe" and (self.groups or self.groups_claim is not None):
             raise ValueError("`groups` and `groups_claim` are for callers that speak for principals, not for observe")
         if self.groups_claim is not None and self.issuer is None:
-            raise ValueError("`groups_claim` is of JWTs; give the `issuer` of this caller's, or leave it out")
+            raise ValueError("`groups_claim` is for callers with JWTs; give this caller an `issuer`, or leave it out")
         if (self.issuer is None) != (self.token_subject is None):
             raise ValueError("`issuer` goes with `subject` or `service_account`; give both or neither")
         return self
@@ -181,7 +185,7 @@ def check_callers(callers: Mapping[str, CallerSettings], issuers: Mapping[str, I
     for kind, names in (("callers", callers), ("issuers", issuers)):
         for name in names:
             if not _NAME.fullmatch(name):
-                raise ValueError(f"`{kind}.{name[:70]}`: a name has up to 64 of a-z, 0-9, - and _")
+                raise ValueError(f"`{kind}.{name[:70]}`: a name has up to 64 characters of a-z, 0-9, - and _")
     tables: dict[str, str] = {}
     for name, issuer in issuers.items():
         if tables.setdefault(issuer.issuer, name) != name:
@@ -196,7 +200,9 @@ def check_callers(callers: Mapping[str, CallerSettings], issuers: Mapping[str, I
             raise ValueError(f"`callers.{name}`: there is no table `issuers.{caller.issuer}`")
         for proof in (caller.certificate, caller.issuer and (caller.issuer, caller.token_subject)):
             if proof is not None and taken.setdefault(proof, name) != name:
-                raise ValueError(f"`callers.{name}` proves itself by the same as `callers.{taken[proof]}`")
+                raise ValueError(
+                    f"`callers.{name}` has the same credentials as `callers.{taken[proof]}`; give each its own"
+                )
 
 
 _TABLES: dict[str, tuple[type[BaseModel], str]] = {
@@ -212,7 +218,7 @@ _EXPECTED = {
 }
 _NUMBERS = {
     "int_parsing": "expected a whole number",
-    "int_parsing_size": "expected a whole number, and none so large",
+    "int_parsing_size": "expected a smaller whole number",
     "int_type": "expected a whole number",
     "int_from_float": "expected a whole number",
     "float_parsing": "expected a number",
@@ -263,9 +269,9 @@ def _unknown(name: str, value: object, model: type[BaseModel], whose: str, prope
     # To TOML everything below a `[table]` is in it, also `tokens.file = ""`.
     for swallowed in _dotted(name, value):
         if swallowed in properties:
-            return f"`{swallowed}` is a property, not one of {whose}; move it above the first `[table]`"
+            return f"`{swallowed}` is a property of its own, not of {whose}; move it above the first `[table]`"
     meant = nearest(name, model.model_fields)
-    way_out = f"did you mean `{meant}`?" if meant else f"known are {', '.join(sorted(model.model_fields))}"
+    way_out = f"did you mean `{meant}`?" if meant else f"the known names are {', '.join(sorted(model.model_fields))}"
     return f"there is no `{name[:100]}`; {way_out}"
 
 

@@ -194,11 +194,14 @@ class Settings(BaseSettings):
         check_upstream({name: getattr(self, name) for name in self.model_fields_set})
         if self.decision_log_retention_bytes < self.decision_log_rotate_bytes:
             raise ValueError(
-                "`decision.log.retention.bytes` is less than `decision.log.rotate.bytes`, so one file is too much; "
-                "raise the one or lower the other"
+                "`decision.log.retention.bytes` is less than `decision.log.rotate.bytes`, so a single file is too "
+                "large; raise the one or lower the other"
             )
         if self.state_path is None and self.state_hmac_key_file is not None:
-            raise ValueError("`state.hmac.key.file` is given, but no `state.path` with a file that it could seal")
+            raise ValueError(
+                "`state.hmac.key.file` is set, but `state.path` is not, so there is no file to seal; set `state.path`, "
+                "or leave the key file out"
+            )
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("`tls.certificate` and `tls.key` go together; give both or neither")
         if self.tls_client_ca is not None and self.tls_certificate is None:
@@ -206,14 +209,15 @@ class Settings(BaseSettings):
         with_certificate = [name for name, caller in self.callers.items() if caller.certificate is not None]
         if self.tls_client_ca is None and with_certificate:
             raise ValueError(
-                f"`callers.{with_certificate[0]}` has a certificate, but `tls.client.ca` doesn't say whose to believe"
+                f"`callers.{with_certificate[0]}` has a `certificate`, but `tls.client.ca` is not set; set it to the "
+                "CAs to trust"
             )
         if self.tokens_file is None and (unproven := callers_without_proof(self.callers)):
             raise ValueError(
-                f"`callers.{unproven[0]}` can't prove itself; set `tokens.file`, or give it `issuer` or `certificate`"
+                f"`callers.{unproven[0]}` has no credentials; set `tokens.file`, or give it `issuer` or `certificate`"
             )
         if self.tokens_file is not None and not self.callers:
-            raise ValueError("`tokens.file` is given, but no `[callers.NAME]` whose tokens it could hold")
+            raise ValueError("`tokens.file` is set, but there is no `[callers.NAME]` that its tokens could be for")
         return self
 
     @property

@@ -57,7 +57,7 @@ def secret_files(secrets: Collection[str]) -> Iterator[tuple[str, str]]:
         if path is None:
             continue
         if variable_of(field) in os.environ:
-            raise UsageError(f"{variable}: {variable_of(field)} is set, too; give one of them")
+            raise UsageError(f"{variable}: {variable_of(field)} is set as well; set only one of them")
         try:
             secret = Path(path).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
@@ -76,7 +76,7 @@ def toml_fields(fields: Collection[str]) -> dict[str, object]:
         why = f"can't be read ({error.strerror}); let this user read it, or move it away"
         raise UsageError(f"`{TOML_FILE}` {why}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"`{TOML_FILE}` is not UTF-8 text; save it as that") from None
+        raise UsageError(f"`{TOML_FILE}` is not UTF-8 text; save it as UTF-8") from None
     except ValueError as error:
         raise UsageError(f"`{TOML_FILE}` is not TOML: {error}") from None
     found = {name: content.pop(name) for name in TABLES if name in content}

@@ -23,12 +23,12 @@ def upstream_urls(value: object) -> tuple[str, ...]:
     """Of a text with commas between, or a list of texts. Raises ValueError."""
     given = re.split(r"[,\s]+", value.strip()) if isinstance(value, str) else value
     if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
-        raise ValueError(f"{_EXPECTED}, or a list of such")
+        raise ValueError(f"{_EXPECTED}, or a list of them")
     urls = tuple(_checked(each) for each in given if each)
     if not urls:
         raise ValueError("is empty; leave it out for a replica with a database")
     if len(urls) > _MOST_URLS:
-        raise ValueError(f"holds {len(urls)} addresses; {_MOST_URLS} are the most")
+        raise ValueError(f"holds {len(urls)} addresses, but may hold at most {_MOST_URLS}")
     if len(set(urls)) < len(urls):
         raise ValueError("names an address twice; keep one of them")
     return urls
@@ -39,14 +39,14 @@ def _checked(url: str) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise ValueError(f"`{url[:200]}` is no address; {_EXPECTED}") from None
+        raise ValueError(f"`{url[:200]}` is not an address; {_EXPECTED}") from None
     if parts.username is not None or parts.password is not None or "@" in url:
         # Not repeated, for it may be a password.
-        raise ValueError("an address holds no name or password; put a token into `upstream.token.file`")
+        raise ValueError("an address must not contain a name or password; put a token into `upstream.token.file`")
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise ValueError(f"`{url[:200]}` is no address; {_EXPECTED}")
+        raise ValueError(f"`{url[:200]}` is not an address; {_EXPECTED}")
     if parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise ValueError(f"`{url[:200]}` has something behind the host; {_EXPECTED}")
+        raise ValueError(f"`{url[:200]}` has something after the host; {_EXPECTED}")
     return f"{parts.scheme}://{parts.netloc.lower()}"
 
 

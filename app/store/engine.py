@@ -154,7 +154,7 @@ class KeptConnection:
 
     async def _usable(self) -> Connection:
         if self._closed:
-            raise StoreUnavailableException("this process is stopping; ask another")
+            raise StoreUnavailableException("this process is stopping; ask another one")
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._open()
         return self._connection

@@ -16,8 +16,8 @@ from app.store.tls import answer_to_tls_fault
 _UNSUPPORTED_PARAMETER = re.compile(r"unsupported startup parameter(?: in options)?: ([A-Za-z_][A-Za-z0-9_.]{0,62})\Z")
 _ERRNO = re.compile(r"\[Errno ([0-9]{1,4})\]")
 _BETWEEN_TRANSACTIONS = (
-    "a pooler in front of PostgreSQL gives its session to others between two transactions; let `database.url` lead to "
-    "PostgreSQL itself, or set pool_mode = session there; see docs/database.md, Poolers"
+    "a pooler in front of PostgreSQL gives the session to other clients between transactions; point `database.url` at "
+    "PostgreSQL itself, or set pool_mode = session in the pooler; see docs/database.md, Poolers"
 )
 _OLDER = "the store's schema is older than this version of Klamm; run `klamm migrate`"
 
@@ -25,22 +25,25 @@ _ANSWERS = {
     "26000": _BETWEEN_TRANSACTIONS,
     "42P05": _BETWEEN_TRANSACTIONS,
     "25006": "PostgreSQL is a hot standby or read-only and takes no updates; point `database.url` at the primary",
-    "25P03": "PostgreSQL gave up a transaction that stood idle too long; retry",
-    "28P01": "PostgreSQL refused the credentials of `database.url`: no such user, or another password; correct them",
+    "25P03": "PostgreSQL ended a transaction that was idle too long; retry",
+    "28P01": (
+        "PostgreSQL refused the credentials of `database.url`: the user does not exist, or the password is "
+        "wrong; correct them"
+    ),
     "3D000": "the database that `database.url` names does not exist; create it, or correct the name",
-    "28000": "PostgreSQL refused the role of `database.url` or its way there; see that the role exists and has LOGIN, "
-    "and pg_hba.conf: it may want TLS, or a client certificate",
+    "28000": "PostgreSQL refused the role of `database.url` or its connection; check that the role exists and has "
+    "LOGIN, and that pg_hba.conf lets it in: it may require TLS, or a client certificate",
     "42501": "the role of `database.url` lacks a privilege on the database or the store's tables; see docs/database.md",
     "42703": _OLDER,
     "42883": _OLDER,
     "42P01": "the store's tables are missing; run `klamm migrate`",
     "53100": "PostgreSQL's disk is full; free space there and retry",
-    "53300": "PostgreSQL takes no more connections, or no more of this role or to this database; raise max_connections "
-    "or the CONNECTION LIMIT, or retry later",
+    "53300": "PostgreSQL accepts no more connections, or no more for this role or this database; raise "
+    "max_connections or the CONNECTION LIMIT, or retry later",
     "55P03": "another writer holds the store's lock; retry",
-    "57014": "PostgreSQL took too long over a statement; retry",
+    "57014": "a statement took too long in PostgreSQL; retry",
     "57P04": "the database that `database.url` names was dropped; point it at another",
-    "57P05": "PostgreSQL ended a session that stood idle too long; retry",
+    "57P05": "PostgreSQL ended a session that was idle too long; retry",
 }
 _ANSWERS_BY_CLASS = {
     "08": "the connection to PostgreSQL broke; retry",
@@ -48,9 +51,9 @@ _ANSWERS_BY_CLASS = {
     "57": "PostgreSQL is starting or shutting down; retry",
 }
 _ANSWERS_BY_ERRNO = {
-    errno.ECONNREFUSED: "nobody listens at the host and port of `database.url`; start PostgreSQL, or correct them",
-    errno.EHOSTUNREACH: "there is no way to the host of `database.url`; correct it, or look at the network",
-    errno.ENETUNREACH: "there is no way to the host of `database.url`; correct it, or look at the network",
+    errno.ECONNREFUSED: "nothing listens on the host and port of `database.url`; start PostgreSQL, or correct them",
+    errno.EHOSTUNREACH: "there is no route to the host of `database.url`; correct it, or check the network",
+    errno.ENETUNREACH: "there is no route to the host of `database.url`; correct it, or check the network",
     errno.ENOENT: "there is no socket in the folder that `database.url` names as host; start PostgreSQL, or correct it",
     errno.EACCES: "this process may not use the socket that `database.url` names as host; change its permissions",
     errno.EMFILE: "this process has no file descriptors left to connect with; raise its limit (ulimit -n)",
@@ -59,12 +62,12 @@ _ANSWERS_BY_ERRNO = {
 # so that the mutator retries the group's updates one by one.
 _BLAMES_THE_SENDER = ("22", "23", "54")
 
-_UNREACHABLE = "PostgreSQL can't be reached; see that host and port of `database.url` are right, and retry"
+_UNREACHABLE = "PostgreSQL can't be reached; check the host and port of `database.url`, and retry"
 _SILENT = (
-    "PostgreSQL does not answer in time; see that host and port of `database.url` are right, and that no firewall is "
-    "on the way, or retry"
+    "PostgreSQL does not answer in time; check the host and port of `database.url`, and that no firewall is in the "
+    "way, or retry"
 )
-_UNKNOWN_HOST = "the host of `database.url` has no address; correct its name, or look at the name server"
+_UNKNOWN_HOST = "the host name of `database.url` can't be resolved; correct it, or check the name server"
 
 
 class NotMigratedError(Exception):
@@ -119,7 +122,7 @@ def _answer_to_pooler(fault: asyncpg.PostgresError) -> str | None:
     if refused is None:
         return None
     return (
-        f"the pooler in front of PostgreSQL refuses the start-up parameter `{refused[1]}`; let `database.url` lead to "
+        f"the pooler in front of PostgreSQL refuses the start-up parameter `{refused[1]}`; point `database.url` at "
         f"PostgreSQL itself, or add `{refused[1]}` to ignore_startup_parameters of PgBouncer; see docs/database.md, "
         "Poolers, for all that Klamm sends"
     )
@@ -138,7 +141,7 @@ def _answer_to_network(fault: BaseException) -> str:
 
 def answer_to(sqlstate: str) -> str:
     known = _ANSWERS.get(sqlstate) or _ANSWERS_BY_CLASS.get(sqlstate[:2])
-    return known or f"PostgreSQL answered with SQLSTATE {sqlstate}; retry, and look into its log if it stays"
+    return known or f"PostgreSQL answered with SQLSTATE {sqlstate}; retry, and check its log if it happens again"
 
 
 def is_rolled_back(fault: BaseException) -> bool:

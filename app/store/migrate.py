@@ -68,8 +68,8 @@ def _upgrade(config: Config) -> None:
         if not isinstance(error.__cause__, ResolutionError):
             raise
         raise StoreUnavailableException(
-            "the store's schema is of a newer version of Klamm than this one, or of another program; run that version, "
-            "or point `database.url` at the right database"
+            "the store's schema is from a newer version of Klamm, or from another program; run that version, or point "
+            "`database.url` at the right database"
         ) from None
 
 
@@ -126,7 +126,8 @@ async def _take_lock(connection: AsyncConnection) -> None:
         await connection.commit()
         if asyncio.get_running_loop().time() > deadline:
             raise StoreUnavailableException(
-                "another process has been migrating this database for a minute; retry, or see in pg_locks which one",
+                "another process has been migrating this database for a minute; retry, or find that process in "
+                "pg_locks",
             )
         await asyncio.sleep(backoff.next_s())
     await connection.commit()

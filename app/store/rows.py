@@ -223,11 +223,11 @@ def record_of(row: Row) -> Record:
             case "ConfigRecord" if row["config_name"] is not None:
                 record = ConfigRecord(name=row["config_name"], value=row["config_value"], **frame)
             case kind:
-                raise PoisonedRecordException(offset, f"`{kind}` is no kind of record that this version can read")
+                raise PoisonedRecordException(offset, f"`{kind}` is not a kind of record that this version can read")
     except (KeyError, ValueError) as fault:
-        raise PoisonedRecordException(offset, "a code or a field that this version can't read") from fault
+        raise PoisonedRecordException(offset, "it has a code or a field that this version can't read") from fault
     if row["hash_version"] != hash_version(record):
-        raise PoisonedRecordException(offset, f"hash version {row['hash_version']} is not that of what it says")
+        raise PoisonedRecordException(offset, f"hash version {row['hash_version']} does not match its fields")
     return record
 
 
@@ -249,11 +249,11 @@ class OrderCheck:
             if row["offset"] != expected:
                 raise _hole(expected)
             if expected > self._last_offset:
-                raise PoisonedRecordException(expected, "lies beyond the head of the feed")
+                raise PoisonedRecordException(expected, "it is beyond the head of the feed")
             if expected > self._tx_last:
                 self._tx_last = row["tx_last"]
             if row["tx_last"] != self._tx_last or self._tx_last < expected:
-                raise PoisonedRecordException(expected, "names another end of its transaction than its neighbours")
+                raise PoisonedRecordException(expected, "it names another end of its transaction than its neighbours")
             self._expected += 1
 
     def check_end(self) -> None:
@@ -262,4 +262,4 @@ class OrderCheck:
 
 
 def _hole(offset: int) -> PoisonedRecordException:
-    return PoisonedRecordException(offset, "missing from the feed: offsets are dense, so a hole is damage")
+    return PoisonedRecordException(offset, "it is missing from the feed: offsets have no gaps, so records were lost")

@@ -26,8 +26,8 @@ _SYSTEM = "system"
 _VERSIONS: Mapping[str, ssl.TLSVersion] = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 _NOT_OFFERED = (
-    "PostgreSQL offers no TLS; turn it on there (ssl = on), or, if the way to it is safe without, say sslmode=disable "
-    "in `database.url`"
+    "PostgreSQL does not offer TLS; turn it on there (ssl = on) or, if the network is safe without it, set "
+    "sslmode=disable in `database.url`"
 )
 _NOT_TRUSTED = (
     "PostgreSQL's certificate is not trusted ({}); name the file of the CA that signed it in `database.url`: "
@@ -35,17 +35,23 @@ _NOT_TRUSTED = (
 )
 
 HUNG_UP = (
-    "PostgreSQL hung up before the session began; retry, and if it stays, look into its log: it may want another "
-    "client certificate (sslcert)"
+    "PostgreSQL closed the connection before the session began; retry, and if it happens again, check its log: it may "
+    "require another client certificate (sslcert)"
 )
 """A server may refuse a client's certificate only after the handshake, and its reason is often lost on the way."""
 
 _ANSWERS_BY_VERIFY_CODE = {
-    9: "PostgreSQL's certificate is not valid yet; look at the clocks, or give the server another",
+    9: "PostgreSQL's certificate is not valid yet; check the clocks, or give the server another certificate",
     10: "PostgreSQL's certificate has expired; give the server a new one",
     23: "PostgreSQL's certificate has been revoked; give the server a new one",
-    62: "PostgreSQL's certificate is for another name than the host of `database.url`; use a name that it bears",
-    64: "PostgreSQL's certificate is for another address than the host of `database.url`; use a name that it bears",
+    62: (
+        "PostgreSQL's certificate is for another name than the host of `database.url`; use a name that is in the "
+        "certificate"
+    ),
+    64: (
+        "PostgreSQL's certificate is for another address than the host of `database.url`; use a name that is in the "
+        "certificate"
+    ),
 }
 """Texts by OpenSSL's X509_V_ERR_... numbers."""
 
@@ -107,9 +113,7 @@ def answer_to_tls_fault(fault: BaseException) -> str | None:
         known = _ANSWERS_BY_VERIFY_CODE.get(fault.verify_code)
         return known or _NOT_TRUSTED.format(fault.verify_message)
     if isinstance(fault, ssl.SSLError):
-        return (
-            f"the TLS handshake with PostgreSQL failed ({_reason(fault)}); look into its log, and at sslcert and sslkey"
-        )
+        return f"the TLS handshake with PostgreSQL failed ({_reason(fault)}); check its log, sslcert and sslkey"
     if isinstance(fault, asyncpg.ConnectionDoesNotExistError) and isinstance(fault.__cause__, ssl.SSLError):
         return answer_to_tls_fault(fault.__cause__)
     # The driver's own words for the server's `N`; it has no class for it.

@@ -20,7 +20,7 @@ _SERVICE_SHARE = 0.9
 """The share of the time that the upstream may take, so that it is the first to report a timeout."""
 _MOST_S = 27.0
 """Less than the mutator gives a group."""
-_UNKNOWN = "the upstream gave no answer; the outcome of the update is unknown, look before you repeat it"
+_UNKNOWN = "the upstream gave no answer; the outcome of the update is unknown, check before you repeat it"
 
 
 class UpstreamAclStore:
@@ -49,7 +49,7 @@ class UpstreamAclStore:
     async def _hand_on(self, where: str, mutation: Mutation) -> Outcome | ApiException:
         if isinstance(mutation, ExpireAcls):
             # No poll of an upstream leads to one.
-            return StoreUnavailableException("what has ended is removed where the database is")
+            return StoreUnavailableException("ACLs that have ended are removed by the service that has the database")
         asked_s = mutation.timeout_s
         timeout_s = min(self._connection.options.request_timeout_s if asked_s is None else asked_s, _MOST_S)
         async with self._turns:

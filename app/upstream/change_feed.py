@@ -196,7 +196,7 @@ class UpstreamChangeFeed:
                 self._lost(self._fault.why)
             except Exception:  # noqa: BLE001 - logged; the next stream may hold
                 _log.exception("upstream_failed")
-                self._lost("unexpected fault, see the log")
+                self._lost("unexpected fault; see the log")
             finally:
                 self._connection.where = None
                 if stream is not None:
@@ -227,7 +227,7 @@ class UpstreamChangeFeed:
                 case End():
                     raise StoreUnavailableException(f"the upstream `{stream.url}` ended the stream (`{event.reason}`)")
                 case _:
-                    raise NoEventError(f"a `{type(event).__name__.lower()}` among the changes")
+                    raise NoEventError(f"an unexpected `{type(event).__name__.lower()}` among the changes")
             self._tell()
         raise StoreUnavailableException(f"the upstream `{stream.url}` ended the stream")
 

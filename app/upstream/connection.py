@@ -188,8 +188,10 @@ def unavailable(url: str, fault: Exception) -> StoreUnavailableException:
         if fault.status == httpx.codes.UNAUTHORIZED:
             return StoreUnavailableException(f"the upstream `{shown}` does not accept this follower's credentials")
         if fault.problem is None:
-            return StoreUnavailableException(f"`{shown}` answers {fault.status}, not as Klamm does")
-        return StoreUnavailableException(f"the upstream `{shown}` refuses: {fault}")
+            return StoreUnavailableException(
+                f"the upstream `{shown}` answers with status {fault.status}, but not as Klamm does"
+            )
+        return StoreUnavailableException(f"the upstream `{shown}` refused: {fault}")
     return StoreUnavailableException(f"the stream from the upstream `{shown}` broke ({_reason(fault)})")
 
 
@@ -218,7 +220,7 @@ def _token_in(path: Path) -> str:
         raise StoreUnavailableException(str(refusal)) from None
     # A header with a line break would show up in the text of an error.
     if not _BEARER.fullmatch(token):
-        raise StoreUnavailableException(f"`{path}` (upstream.token.file) holds no token in one line")
+        raise StoreUnavailableException(f"`{path}` (upstream.token.file) does not hold a token on a single line")
     return token
 
 
@@ -248,7 +250,7 @@ def _reason(fault: BaseException) -> str:
     cause: BaseException | None = fault
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not believed: {cause.verify_message}"
+            return f"its certificate is not trusted: {cause.verify_message}"
         if isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0:
             return os.strerror(cause.errno).lower()
         cause = cause.__cause__ or cause.__context__

@@ -8,7 +8,7 @@ from app.core.kafka.errors import ApiException, OffsetOutOfRangeException, Store
 from app.upstream.connection import Connection, RefusedError, refusal_of, unavailable
 
 _MOST_S = 10.0
-_NOT_THERE = "the upstream is of a version that knows nothing of the past"
+_NOT_THERE = "the upstream's version does not support past states; upgrade it"
 
 
 class UpstreamPast:

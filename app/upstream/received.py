@@ -36,7 +36,9 @@ class Received:
     async def take(self, event: Transaction) -> None:
         """Waits for room. Raises NoEventError for a transaction that does not follow."""
         if event.first_offset != self.tail.offset + 1 or event.token != f"{self.tail.epoch}:{event.last_offset}":
-            raise NoEventError(f"after offset {self.tail.offset} comes `{event.token}` from {event.first_offset} on")
+            raise NoEventError(
+                f"offset {self.tail.offset} is followed by `{event.token}`, which begins at offset {event.first_offset}"
+            )
         records: list[Record] = []
         for record in chained_records(event, self.tail.hash):
             records.append(record)
@@ -53,7 +55,7 @@ class Received:
         """Raises NoEventError for a bookmark of another state. `now` is the clock's time."""
         position = position_in(event)
         if position != self.tail:
-            raise NoEventError(f"a bookmark is of `{event.token}`, but what was sent leads to another state")
+            raise NoEventError(f"a bookmark is for `{event.token}`, but the changes before it lead to another state")
         self.digest = digest_in(event)
         self.proved_at = now - max(0, event.age_ms) / 1000
 

@@ -16,7 +16,7 @@ from app.upstream.stream import WatchStream, opened, poisoned
 _GRACE_S = 10.0
 """How long a service that could continue this history may be away before one of another history is followed."""
 _MOST_IN_A_ROW = 16
-_LOOP = "this follower would follow itself; let upstream.urls name a service that is nearer to the store"
+_LOOP = "this follower would follow itself; set upstream.urls to a service that is nearer to the store"
 _NOT_CONTINUED = ("TOKEN_EPOCH_MISMATCH", "OFFSET_OUT_OF_RANGE", "OFFSET_NOT_AVAILABLE")
 
 
@@ -24,7 +24,7 @@ class OtherHistoryError(Exception):
     """No service continues the history held here. `head` is that of the service to follow instead."""
 
     def __init__(self, head: FeedHead) -> None:
-        super().__init__("the upstream does not continue what is held")
+        super().__init__("the upstream does not continue the history held here")
         self.head = head
 
 
@@ -135,7 +135,7 @@ class UpstreamServices:
             raise StoreUnavailableException(_LOOP)
         if len(chain) >= _MOST_IN_A_ROW:
             raise StoreUnavailableException(
-                f"more than {_MOST_IN_A_ROW} followers in a row; follow one nearer the store"
+                f"more than {_MOST_IN_A_ROW} followers in a row; follow a service that is nearer to the store"
             )
         self.chain = chain
 

@@ -58,20 +58,20 @@ class UpstreamSnapshot:
             case End():
                 raise StoreUnavailableException(f"the upstream `{self._url}` ended the snapshot (`{event.reason}`)")
             case _:
-                raise NoEventError(f"a `{type(event).__name__.lower()}` within the snapshot")
+                raise NoEventError(f"an unexpected `{type(event).__name__.lower()}` within the snapshot")
 
     def _check(self, end: Synced) -> None:
         opening, count = self._opening, self._count
         if (position_in(end), digest_in(end)) != (self._position, self._digest):
-            raise NoEventError("the snapshot ends in another state than it began with")
+            raise NoEventError("the snapshot ends with another state than it began with")
         if (count, len(self.configs)) != (opening.acl_count, opening.config_count):
             raise NoEventError(
-                f"the snapshot holds {count} ACLs and {len(self.configs)} properties, and not {opening.acl_count} and "
-                f"{opening.config_count}"
+                f"the snapshot holds {count} ACLs and {len(self.configs)} properties instead of {opening.acl_count} "
+                f"and {opening.config_count}"
             )
         digest = (self._sum + sum(config_digest(name, value) for name, value in self.configs.items())) % MODULUS
         if self._digest not in (None, digest):
-            raise PoisonedRecordException(-1, "the snapshot of the upstream is not the one that its digest is of")
+            raise PoisonedRecordException(-1, "the snapshot of the upstream does not match its digest")
 
 
 def head_of(

@@ -58,7 +58,7 @@ class WatchStream:
                 await asyncio.sleep(0)
         except httpx.HTTPError as fault:
             raise unavailable(self.url, fault) from None
-        raise StoreUnavailableException(f"the upstream `{self.url}` ended the stream without a word")
+        raise StoreUnavailableException(f"the upstream `{self.url}` ended the stream without saying why")
 
     async def _heard(self, parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         while True:
@@ -69,7 +69,7 @@ class WatchStream:
                 return
             except TimeoutError:
                 raise StoreUnavailableException(
-                    f"the upstream `{self.url}` has said nothing for {self._silence_s:g} s"
+                    f"the upstream `{self.url}` has sent nothing for {self._silence_s:g} s"
                 ) from None
             yield part
 
@@ -99,7 +99,7 @@ def position_in(event: Snapshot | Synced | Bookmark) -> FeedPosition:
         token = Token.parse(event.token, "token")
         return FeedPosition(token.epoch, token.offset, bytes.fromhex(event.hash))
     except (ValueError, InvalidRequestException) as fault:
-        raise NoEventError(f"no position: {fault}") from None
+        raise NoEventError(f"not a position: {fault}") from None
 
 
 def digest_in(event: Snapshot | Synced | Bookmark) -> int | None:
@@ -107,11 +107,11 @@ def digest_in(event: Snapshot | Synced | Bookmark) -> int | None:
     try:
         return None if event.digest is None else int.from_bytes(bytes.fromhex(event.digest))
     except ValueError as fault:
-        raise NoEventError(f"no digest: {fault}") from None
+        raise NoEventError(f"not a digest: {fault}") from None
 
 
 def poisoned(offset: int, url: str, fault: Exception) -> PoisonedRecordException:
-    return PoisonedRecordException(offset, f"the stream of the upstream `{url}` does not hold: {fault}")
+    return PoisonedRecordException(offset, f"the stream of the upstream `{url}` is damaged: {fault}")
 
 
 async def _decoded(line: bytes) -> Event | None:
@@ -140,4 +140,4 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         begun.append(part[start:])
         size += len(part) - start
         if size > _MAX_LINE_BYTES:
-            raise NoEventError(f"a line is longer than {_MAX_LINE_BYTES} bytes, which no event is")
+            raise NoEventError(f"a line is longer than {_MAX_LINE_BYTES} bytes, so it is not an event")

@@ -107,7 +107,7 @@ async def test_an_end_that_is_past_is_refused_and_does_not_hinder_its_neighbours
     assert isinstance(outcome, CreateAclsOutcome)
     refusal, made = outcome.results
     assert isinstance(refusal, InvalidRequestException)
-    assert "expires_at must lie ahead: 2001-01-01T00:00:00Z is past" in refusal.message
+    assert "`expires_at` must be in the future: 2001-01-01T00:00:00Z is not after" in refusal.message
     assert isinstance(made, CreatedAcl)
     assert [acl.binding.resource_name for acl in await subject.acls()] == ["b"]
 
@@ -188,6 +188,6 @@ async def test_a_bulk_load_gives_acls_that_are_there_the_terms_that_it_says(subj
 async def test_a_bulk_load_with_an_end_that_is_past_changes_nothing(subject: Subject) -> None:
     await subject.write(make(NewAcl(topic("a"))))
     past = NewAcl(topic("a"), datetime(2001, 1, 1, tzinfo=UTC))
-    with pytest.raises(InvalidRequestException, match="expires_at must lie ahead"):
+    with pytest.raises(InvalidRequestException, match="`expires_at` must be in the future"):
         await subject.bulk.add({past.binding.natural_key: BulkAcl(uuid4(), past)}, ACTOR, KnownHistory())
     assert (await subject.head()).last_offset == 1

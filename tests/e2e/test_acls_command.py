@@ -303,7 +303,7 @@ def test_an_owner_and_a_comment_are_given_shown_and_taken_back(service: Service)
     assert [(each["owner"], each["expires_at"]) for each in json.loads(out)] == [(None, made["expires_at"])]
     assert [(each["id"], each["owner"]) for each in service.acls()] == [(made["id"], None)]
     for option, text, why in (
-        ("--owner", "x" * 201, "--owner: it has 201 characters, and may have 200"),
+        ("--owner", "x" * 201, "--owner: it has 201 characters, but may have at most 200"),
         ("--comment", " ", "--comment: it must not be empty"),
         ("--comment", "a\nb", "--comment: it contains U+000A"),
     ):

@@ -86,7 +86,7 @@ def test_with_feed_and_table_damaged_the_last_good_image_serves_on_and_says_so_u
         _stands_still(other, at=2)
         # It still writes for who asks it, and tells that it can't show the change.
         refused = other.post("/v1/acls", {"context": context(), "bindings": [binding("own")]}, status=504)
-        assert "is written" in refused["detail"]
+        assert "was written" in refused["detail"]
         _stands_still(other, at=2)
 
         outside.execute(MENDINGS[mended])

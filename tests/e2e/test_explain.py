@@ -174,7 +174,7 @@ def test_the_commands_for_what_is_forbidden_make_it_allowed(service: Service, na
         binding(name, "User:bob", "WRITE"),
     )
     text = why(service, "User:bob", "READ", f"topic:{name}", "--host", "10.1.2.3", "--exit-code", code=4)
-    assert "a DENY beats every ALLOW" in text
+    assert "a DENY overrides every ALLOW" in text
     *removals, addition = commands_in(text)
     assert len(removals) == 2
     type_in([addition])

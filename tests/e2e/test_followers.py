@@ -72,7 +72,7 @@ def test_refusals_of_the_upstream_come_back_as_they_are(chain: Chain) -> None:
         past = each.create(binding("past", expires_at="2020-01-01T00:00:00Z"), binding("lasting"))
         each.delete({"resource_name": "lasting"})
         refused = past["results"][0]
-        answers.append((guarded["code"], refused["code"], refused["error_message"].partition(" as it is ")[0]))
+        answers.append((guarded["code"], refused["code"], refused["error_message"].partition(" is not after ")[0]))
         assert past["results"][1]["created"]
     assert answers[0] == answers[1]
     body = {"context": context("User:nobody"), "bindings": [binding("x")]}
@@ -314,8 +314,8 @@ def test_the_upstream_asks_who_the_follower_is_and_for_whom_it_may_speak(
     ("arguments", "words"),
     [
         (["serve", "--upstream", "http://127.0.0.1:9", "--data-dir", "x"], "`upstream.urls` and `data.dir`"),
-        (["serve", "--upstream", "klamm.internal"], "--upstream: `klamm.internal` is no address"),
-        (["serve", "--upstream", "http://a:b@127.0.0.1:9"], "holds no name or password"),
+        (["serve", "--upstream", "klamm.internal"], "--upstream: `klamm.internal` is not an address"),
+        (["serve", "--upstream", "http://a:b@127.0.0.1:9"], "must not contain a name or password"),
         (["migrate"], "a follower has no database"),
         (["import", "examples/acls.json"], "a follower has no database"),
     ],

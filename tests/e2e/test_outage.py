@@ -138,7 +138,7 @@ def test_postgresql_is_stopped_for_20_s(store: Store, service: Service) -> None:
         check_every_update_is_refused(service)
         while time.monotonic() < stopped_at + OUTAGE_S:
             assert not updates.create(service)
-            assert "trouble: nobody listens at the host and port of `database.url`" in age_told(service)
+            assert "trouble: nothing listens on the host and port of `database.url`" in age_told(service)
         answers = asking.answers
         store.server.start()
         took_s = flows_again(service, other, updates)

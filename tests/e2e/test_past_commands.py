@@ -79,4 +79,4 @@ def test_what_is_no_moment_is_refused_with_the_way_out(own: Service, words: tupl
 
 
 def test_a_time_that_lies_ahead_is_refused(own: Service) -> None:
-    assert "lies ahead" in klamm(own, "export", "--at", "2999-01-01T00:00:00Z", code=1)
+    assert "is in the future" in klamm(own, "export", "--at", "2999-01-01T00:00:00Z", code=1)

@@ -214,7 +214,7 @@ def test_a_file_of_a_folder_with_faults_plans_nothing(empty: Service, tmp_path: 
     (tmp_path / "acls").mkdir()
     written(tmp_path / "acls" / "a.jsonl", [acl("a")])
     (tmp_path / "acls" / "notes.txt").write_text("to be done\n")
-    with pytest.raises(UsageError, match=r"notes\.txt` looks like no format"):
+    with pytest.raises(UsageError, match=r"notes\.txt` is in no format"):
         applied(empty, str(tmp_path / "acls"))
     with pytest.raises(UsageError, match="give either FILE or --plan PLAN"):
         run(apply, at(empty, "--yes"))
@@ -333,7 +333,7 @@ def test_a_file_with_faults_plans_nothing_and_names_them(empty: Service, tmp_pat
     path.write_text('{"resource_type": "TOPIC"}\n' + json.dumps(binding_body(acl(""))) + "\n")
     with pytest.raises(UsageError, match=r"(?s)file:1: .*`principal`.*file:2: Invalid empty resource name"):
         planned(empty, str(path))
-    with pytest.raises(UsageError, match=r"--format: `xml` is no format"):
+    with pytest.raises(UsageError, match=r"--format: `xml` is not a format"):
         planned(empty, str(path), "--format", "xml")
     with pytest.raises(UsageError, match="can't be read"):
         planned(empty, str(tmp_path / "none"))

@@ -256,7 +256,7 @@ def test_workers_that_die_before_they_can_serve_end_the_service_with_a_reason(cl
     assert service.stop() == 1
     assert re.fullmatch(
         "klamm serve: worker [12] ended 5 times in a row before it could serve, "
-        "the last time by signal SIGKILL; the log says more",
+        "the last time by signal SIGKILL; see the log",
         service.lines[-1],
     )
     assert not any(is_there(pid) for _, pid in starts(service))

@@ -221,7 +221,7 @@ def test_a_lost_password_is_told(data_dir: Path) -> None:
     with EmbeddedPostgres(data_dir):
         pass
     (data_dir / "password").unlink()
-    with pytest.raises(EmbeddedPostgresError, match=r"password.* is gone; bring it back"):
+    with pytest.raises(EmbeddedPostgresError, match=r"password.* is missing; restore it"):
         EmbeddedPostgres(data_dir).start()
 
 
@@ -262,7 +262,7 @@ def test_a_server_that_klamm_did_not_start_is_left_alone_and_named(
         pass
     with subprocess.Popen(["/bin/sleep", "600"], cwd=data_dir / "postgres") as stranger:
         with pytest.raises(
-            EmbeddedPostgresError, match=rf"Klamm did not start is at work .*\(process {stranger.pid}\)"
+            EmbeddedPostgresError, match=rf"Klamm did not start is running .*\(process {stranger.pid}\)"
         ):
             EmbeddedPostgres(data_dir).start()
         stranger.kill()

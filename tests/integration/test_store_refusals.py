@@ -64,7 +64,7 @@ def _refusal(dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 def test_another_password_and_an_unknown_role_are_told_alike(
     role: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = "no such user, or another password"
+    told = "the user does not exist, or the password is wrong"
     assert told in _refusal(role.replace(PASSWORD, "planted-other-one"), monkeypatch, capsys)
     assert told in _refusal(role.replace("refused_role", "nobody_at_all"), monkeypatch, capsys)
 
@@ -96,7 +96,7 @@ def test_a_role_that_has_all_its_connections(
     role: str, database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _sql(database_url, "ALTER ROLE refused_role CONNECTION LIMIT 0")
-    assert "takes no more connections" in _refusal(role, monkeypatch, capsys)
+    assert "accepts no more connections" in _refusal(role, monkeypatch, capsys)
 
 
 def test_a_database_that_takes_no_writes(
@@ -113,7 +113,7 @@ def test_a_database_that_takes_no_writes(
 def test_tls_that_is_not_offered(
     role: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "offers no TLS" in _refusal(f"{role}?sslmode=require", monkeypatch, capsys)
+    assert "does not offer TLS" in _refusal(f"{role}?sslmode=require", monkeypatch, capsys)
 
 
 def test_a_store_of_another_cluster(

@@ -130,7 +130,7 @@ async def test_an_expired_certificate(database_url: str, authority: Authority) -
 async def test_a_server_without_tls_is_never_spoken_to_in_plain_text(database_url: str, mode: str) -> None:
     with tls_relay(database_url, None, plain_too=True) as relay:
         said = await checked(relay.dsn(sslmode=mode))
-        assert said.startswith("PostgreSQL offers no TLS; ")
+        assert said.startswith("PostgreSQL does not offer TLS; ")
         assert "sslmode=disable" in said
         assert relay.plain == 0
 

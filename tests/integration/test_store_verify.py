@@ -62,7 +62,7 @@ async def test_a_sound_store_holds_also_when_its_beginning_is_trimmed(store_url:
         ("UPDATE acl_record SET actor = 'User:mallory' WHERE \"offset\" = 2", "record 2: the hash chain is broken"),
         ("UPDATE acl_record SET comment = 'z' WHERE \"offset\" = 4", "record 4: the hash chain is broken"),
         ('UPDATE acl_record SET comment = NULL, owner = NULL WHERE "offset" = 4', "record 4: hash version 2"),
-        ('DELETE FROM acl_record WHERE "offset" = 4', "record 4: missing"),
+        ('DELETE FROM acl_record WHERE "offset" = 4', "record 4: it is missing"),
         ("UPDATE acl_head SET digest = sha256('x')", "the digest at offset 6"),
         (
             "DELETE FROM acl WHERE resource_name = 'a'; UPDATE acl_head SET digest = NULL",

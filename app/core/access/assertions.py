@@ -109,7 +109,7 @@ class AssertedAcls:
     def witnesses(self, assertion: Assertion, config: AuthorizerConfig, most: int) -> list[Witness]:
         """Empty if it holds; else at most this many, of as many principals as there are. Raises TooMuchError."""
         if assertion not in self._assertions:
-            raise ValueError(f"{assertion} is none of those for which the ACLs were looked through")
+            raise ValueError(f"{assertion} is not one of the assertions that the ACLs were searched for")
         check = _Check(self._types[assertion.resource_type], assertion, config, self._principals)
         return list(islice(check.run(), most))
 
@@ -236,11 +236,11 @@ class _Check:
         said, name, address = self._said, name_within(names), address_within(hosts)
         operation = from_bit_field(operations)[0]
         if address is None:
-            raise ValueError(f"no client is at `{said.host}`")
+            raise ValueError(f"no client has an address in `{said.host}`")
         decision = self._decision(caller, address, operation, name)
         # INVARIANT: what is reported not to hold does not: authorize itself says so.
         if decision.verdict.allowed is said.allowed:
-            raise RuntimeError(f"{said} is not what {decision} refutes: a fault of Klamm's")
+            raise RuntimeError(f"{decision} does not refute {said}; this is a bug in Klamm")
         groups = () if caller.groups is None else caller.groups.names
         return Witness(caller.principal, address.text, operation, said.resource_type, name, decision, groups)
 

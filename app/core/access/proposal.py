@@ -40,8 +40,8 @@ class Question(NamedTuple):
 class Reason(StrEnum):
     """Why nothing that allows a used question is proposed."""
 
-    NO_SUCH_ACL = "no ACL means just this: a name, an operation or a host that ACLs can't have"
-    DENIED_TOO = "what allows it would allow what was denied last"
+    NO_SUCH_ACL = "no ACL can allow exactly this: it has a name, an operation or a host that ACLs can't have"
+    DENIED_TOO = "an ACL that allows it would also allow what was last denied"
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,10 +154,10 @@ def _resource_words(question: Question, binding: AclBinding) -> str:
     if binding.resource_type is not question.resource_type:
         return f"the resource were a {binding.resource_type.name}, not a {question.resource_type.name}"
     if _is_glob(question, binding.pattern_type, name):
-        return f"its pattern were PREFIXED `{name[:-1]}`, for `*` within a name stands for itself alone"
+        return f"its pattern were PREFIXED `{name[:-1]}`, because `*` within a name is not a wildcard"
     if binding.pattern_type is PatternType.PREFIXED:
         if name == WILDCARD:
-            return "its pattern type were LITERAL, for PREFIXED `*` covers only names that begin with `*`"
+            return "its pattern type were LITERAL, because PREFIXED `*` covers only names that begin with `*`"
         return f"the resource's name began with `{name}`"
     if question.resource_name.startswith(name):
         return "its pattern type were PREFIXED"
@@ -172,7 +172,7 @@ def _host_words(question: Question, host: str) -> str:
     try:
         parse_cidr(host)
     except InvalidRequestException:
-        return f"its host `{host}` were a range of addresses, which it is not"
+        return f"its host `{host}` were a valid range of addresses"
     return f"the client's address were in `{host}`"
 
 

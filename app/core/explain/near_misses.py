@@ -240,7 +240,7 @@ def still_there(index: AclIndex, near: Iterable[NearMiss]) -> list[NearMiss]:
 def ended_miss(acl: StandardAcl) -> NearMiss:
     """The near miss of an ALLOW that would match, had it not ended."""
     at = "" if acl.expires_at is None else f" at {rfc3339(acl.expires_at)}"
-    return NearMiss(acl, (EXPIRY,), f"ended{at}, and its removal is on the way; it would match otherwise")
+    return NearMiss(acl, (EXPIRY,), f"ended{at} and is about to be removed; otherwise it would match")
 
 
 def _acl(key: SortKey, acl_id: bytes) -> StandardAcl:

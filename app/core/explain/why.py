@@ -62,7 +62,7 @@ def smallest_acl(question: Question) -> SmallestAcl:
             return SmallestAcl(binding, _why_so_wide(question, binding))
     refusal = validate_new_acl(exact)
     reason = "" if refusal is None else f": {refusal.message}"
-    return SmallestAcl(None, f"no ACL can allow this, for createAcls takes none that would match{reason}")
+    return SmallestAcl(None, f"no ACL can allow this, because createAcls accepts none that would match{reason}")
 
 
 def _binding(
@@ -107,43 +107,45 @@ def _why_so_wide(question: Question, binding: AclBinding) -> str | None:
     """What the ACL allows beyond the question, and why nothing narrower will do; None if it allows nothing beyond."""
     wide = []
     if binding.operation is not question.operation:
-        wide.append(f"it names ALL operations, for no ACL can name {question.operation.name}")
+        wide.append(f"it names ALL operations, because no ACL can name {question.operation.name}")
     if binding.principal == WILDCARD_PRINCIPAL:
         wide.append(
-            "it is for every principal, for no ACL speaks of the caller `User:*` alone"
+            "it is for every principal, because no ACL can name the caller `User:*` alone"
             if question.principal == WILDCARD_PRINCIPAL
-            else "it is for every principal, for createAcls does not take this caller's"
+            else "it is for every principal, because createAcls does not accept this caller's"
         )
     if binding.pattern_type is PatternType.PREFIXED:
         wide.append(
-            "it covers every name that begins with `*`, for the literal `*` covers all names"
+            "it covers every name that begins with `*`, because the literal `*` covers all names"
             if question.resource_name == WILDCARD
-            else f"it covers every name that begins with `{binding.resource_name[:100]}`, for createAcls does not take "
-            "the resource's own"
+            else f"it covers every name that begins with `{binding.resource_name[:100]}`, because createAcls does not "
+            "accept the resource's own name"
         )
     elif binding.resource_name != question.resource_name:
         wide.append(
-            f"it covers every {binding.resource_type.name}, for createAcls does not take the resource's own name"
+            f"it covers every {binding.resource_type.name}, because createAcls does not accept the resource's own name"
         )
     return "; ".join(wide) + "; think before you create it" if wide else None
 
 
 _NOTHING = SmallestAcl(None, None)
 
-_UNRESTRICTED = "`authorizer.enabled` is false: everyone is allowed everything, as super users are, and no ACL is asked"
-_SUPER_USER = "the principal is a super user: it is allowed everything before any ACL is asked"
+_UNRESTRICTED = (
+    "`authorizer.enabled` is false: everyone is allowed everything, like a super user, and no ACL is checked"
+)
+_SUPER_USER = "the principal is a super user: it is allowed everything before any ACL is checked"
 _DEFAULT_ALLOW = (
     "allowed only because there is no ACL on this resource and `allow.everyone.if.no.acl.found` is true; the first "
     "ACL on it, whoever it is for, ends that for everybody"
 )
-_DENY_STANDS = "a DENY beats every ALLOW: each of the denying ACLs has to go"
-_ALLOW_STANDS = "; an ALLOW that matches is there already"
+_DENY_STANDS = "a DENY overrides every ALLOW: each of the denying ACLs must be removed"
+_ALLOW_STANDS = "; a matching ALLOW already exists"
 _DEFAULT_STEPS_IN = (
-    "; no other ACL is on this resource, so `allow.everyone.if.no.acl.found` lets everybody in once they are gone"
+    "; no other ACL is on this resource, so `allow.everyone.if.no.acl.found` lets everybody in once they are removed"
 )
-_ALLOW_LACKS = "; and then it still takes the ALLOW that is needed besides"
+_ALLOW_LACKS = "; after that, the missing ALLOW is needed as well"
 _ALLOW_MAY_LACK = (
-    "; and then it takes the ALLOW that is needed besides, unless no other ACL is on this resource and "
+    "; after that, the missing ALLOW is needed as well, unless no other ACL is on this resource and "
     "`allow.everyone.if.no.acl.found` is true"
 )
 
@@ -289,6 +291,6 @@ class Explaining:
 def _odd(question: Question) -> Iterator[str]:
     resource_type, operation = question.resource_type, question.operation
     if resource_type <= ResourceType.ANY:
-        yield f"{resource_type.name} is no type that a resource has"
+        yield f"no resource has the type {resource_type.name}"
     elif operation is not AclOperation.ALL and operation not in supported_operations(resource_type):
-        yield f"{operation.name} is not among the operations of a {resource_type.name}"
+        yield f"the operation {operation.name} does not apply to a {resource_type.name}"

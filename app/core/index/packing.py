@@ -14,7 +14,9 @@ _PERMISSION_TYPE = (1 << _BITS - _PERMISSION_TYPE_AT) - 1
 def insist_on_room(codes: type[IntEnum], highest: int) -> None:
     """Raise ValueError if there is a code above the highest that there is room for."""
     if max(codes) > highest:
-        raise ValueError(f"{codes.__name__} has code {max(codes)}, and there is room up to {highest}: make more")
+        raise ValueError(
+            f"{codes.__name__} has the code {max(codes)}, but only codes up to {highest} fit: make more room"
+        )
 
 
 # INVARIANT: no code overflows into its neighbour's bits, where a DENY would be read as an ALLOW.

@@ -25,11 +25,11 @@ def beyond_kafka_acls(binding: AclBinding) -> str | None:
             return f"{'it trims' if is_trimmed else 'no command line can show'} the {field.replace('_', ' ')}"
     if binding.resource_type is ResourceType.CLUSTER:
         if binding.pattern_type is not PatternType.LITERAL:
-            return "it knows no prefixed cluster"
+            return "it does not support a prefixed cluster"
         if binding.resource_name != CLUSTER_NAME:
-            return f"it knows no cluster but {CLUSTER_NAME}"
+            return f"it supports no cluster but {CLUSTER_NAME}"
     elif binding.resource_type not in _RESOURCE_FLAGS:
-        return f"it knows no {binding.resource_type.name}"
+        return f"it does not support {binding.resource_type.name}"
     if binding.operation not in (AclOperation.ALL, *supported_operations(binding.resource_type)):
         return f"it refuses {binding.operation.name} on {binding.resource_type.name}"
     return None

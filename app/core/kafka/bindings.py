@@ -156,8 +156,8 @@ class NewAcl(NamedTuple):
         if self.expires_at is KEEP or self.expires_at is None or self.expires_at > now:
             return None
         return InvalidRequestException(
-            f"expires_at must lie ahead: {rfc3339(self.expires_at)} is past, as it is {rfc3339(now)} "
-            "by the store's clock"
+            f"`expires_at` must be in the future: {rfc3339(self.expires_at)} is not after {rfc3339(now)}, the time by "
+            "the store's clock"
         )
 
     @property

@@ -95,12 +95,12 @@ def refusal_of_owner(owner: str) -> str | None:
 
 def _bad_remark(field: str, text: str, longest: int) -> str | None:
     if not text.strip():
-        return f"{field} must not be empty; leave it out, or say null"
+        return f"{field} must not be empty; leave it out, or send null"
     if len(text) > longest:
-        return f"{field} has {len(text)} characters, and may have {longest}"
+        return f"{field} has {len(text)} characters, but may have at most {longest}"
     found = _CONTROL.search(text)
     if found is not None:
-        return f"{field} contains U+{ord(found[0]):04X}, which is no text; send it without, in one line"
+        return f"{field} contains U+{ord(found[0]):04X}, which is not allowed; send plain text on a single line"
     return None
 
 
@@ -110,11 +110,11 @@ def _unkeepable(field: str, text: str | None) -> str | None:
     try:
         size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError:
-        return f"'{field}' field contains half of a surrogate pair, which can't be stored; send it without"
+        return f"'{field}' field contains an unpaired surrogate, which can't be stored; remove it"
     if size > MAX_TEXT_BYTES:
         return f"'{field}' field is too long to be serialized"
     if "\0" in text:
-        return f"'{field}' field contains U+0000, which can't be stored; send it without"
+        return f"'{field}' field contains U+0000, which can't be stored; remove it"
     return None
 
 

@@ -40,7 +40,7 @@ _NOT_READY: Mapping[int | str, dict[str, Any]] = {
 }
 _OK = Example(reply="ok")
 _METRICS_EXAMPLE = Example(
-    reply="# HELP klamm_build_info The version that runs.\n"
+    reply="# HELP klamm_build_info The running version.\n"
     "# TYPE klamm_build_info gauge\n"
     f'klamm_build_info{{version="{__version__}"}} 1.0\n'
     "# HELP klamm_acl_count ACLs in memory; -1 until the first load is complete.\n"

@@ -89,11 +89,11 @@ class StateFolder:
         facts = os.fstat(descriptor)
         why = None
         if not stat.S_ISREG(facts.st_mode):
-            why = "it is no file"
+            why = "it is not a regular file"
         elif not has_key and facts.st_uid != os.geteuid():
             why = "it belongs to another user"
         elif not has_key and facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            why = "others may write to it: take that right away, or set state.hmac.key.file"
+            why = "other users can write to it: remove that permission, or set state.hmac.key.file"
         if why is not None:
             stream.close()
             raise NotOursError(why)
@@ -168,7 +168,7 @@ class NewImage:
         if not self._is_open:
             raise OSError(errno.EBADF, "the file is closed", str(self._image))
         if not _is_at(self._fresh or self._image, self._descriptor):
-            raise FileNotFoundError(errno.ENOENT, "the file was taken away", str(self._image))
+            raise FileNotFoundError(errno.ENOENT, "the file was removed", str(self._image))
 
     def _sync(self) -> None:
         os.fsync(self._descriptor)

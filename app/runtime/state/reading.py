@@ -114,7 +114,9 @@ async def _restored(stream: IO[bytes], state: StateOptions, startup: AuthorizerC
     found = await bounded(asyncio.to_thread(_survey, stream, state.key), _SURVEY_S)
     age_s = _checked_age(found, state)
     if state.cluster_id not in (None, found.head.cluster_id):
-        raise _UnfitError(f"it is of the cluster `{found.head.cluster_id}`, and cluster.id says `{state.cluster_id}`")
+        raise _UnfitError(
+            f"it belongs to the cluster `{found.head.cluster_id}`, but cluster.id is `{state.cluster_id}`"
+        )
     stream.seek(0)
     file = _StateFile(stream, found)
     image = await load_image(file, startup, _PART_S, metrics)
@@ -128,9 +130,9 @@ async def _restored(stream: IO[bytes], state: StateOptions, startup: AuthorizerC
 def _checked_age(found: _Found, state: StateOptions) -> float:
     age_s, at = state.wall_clock() - found.at.timestamp() + found.age_s, found.at.isoformat(timespec="seconds")
     if age_s < -state.clocks_differ_s:
-        raise _UnfitError(f"it says that it was written at {at}, which lies ahead by this machine's clock")
+        raise _UnfitError(f"it says that it was written at {at}, which is in the future by this machine's clock")
     if age_s > state.max_age_s:
-        raise _UnfitError(f"it was written at {at}, and is older than state.max.age.ms")
+        raise _UnfitError(f"it was written at {at}, which is longer ago than state.max.age.ms allows")
     return max(0.0, age_s)
 
 
@@ -171,7 +173,7 @@ def _bytes(digits: str) -> bytes:
     try:
         return bytes.fromhex(digits)
     except ValueError:
-        raise NoEventError(f"`{digits[:100]}` is no hash") from None
+        raise NoEventError(f"`{digits[:100]}` is not a hash") from None
 
 
 class _StateFile:
@@ -197,7 +199,7 @@ class _StateFile:
                     str(Token(self.head.epoch, self.head.last_offset)),
                     self.head.hash.hex(),
                 ):
-                    raise NoEventError("its snapshot ends as another one than it began")
+                    raise NoEventError("its snapshot ends with another token or hash than it began with")
                 return
             if isinstance(part, AclSlice):
                 yield part
@@ -210,7 +212,7 @@ class _StateFile:
             if isinstance(part, Bookmark):
                 said = part.token, part.hash, part.digest
                 if said != (str(image.token), image.hash.hex(), digest_of(image.digest)):
-                    raise NoEventError(f"the state at {image.token} is not what it says")
+                    raise NoEventError(f"the state at {image.token} does not match its bookmark")
             elif isinstance(part, list):
                 image = await apply_in_steps(image, part)
             await pace.breathe()
@@ -233,7 +235,7 @@ class _StateFile:
 
     async def _records(self, event: Transaction) -> list[Record]:
         if event.token != str(Token(self.head.epoch, event.last_offset)):
-            raise NoEventError(f"the token {event.token} is not that of its transaction")
+            raise NoEventError(f"the token {event.token} does not match its transaction")
         records = await each_paced(chained_records(event, self._hash), lambda record: record)
         self._hash = records[-1].hash
         return records

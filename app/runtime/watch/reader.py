@@ -234,8 +234,8 @@ class _Reader:
             oldest = min(poll.head.log_start_offset, self._watchers.recent.first) - 1
             token = str(Token(poll.head.epoch, oldest))
             raise OffsetOutOfRangeException(
-                f"the records after this token are gone; the oldest token that works is `{token}`, or begin anew with "
-                "`snapshot=true`",
+                f"the records after this token are gone; the oldest token that works is `{token}`, or start again "
+                "with `snapshot=true`",
                 token,
             )
 

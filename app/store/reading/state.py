@@ -133,13 +133,13 @@ async def _resolved(connection: Connection, head: StoreHead, at: Moment) -> tupl
         check_epoch(at, head, "at")
         if at.offset > head.last_offset:
             raise OffsetNotAvailableException(
-                f"`at` lies ahead: the store stands at `{Token(head.epoch, head.last_offset)}`"
+                f"`at` is in the future: the store is at `{Token(head.epoch, head.last_offset)}`"
             )
         if at.offset < oldest.token.offset:
             raise _forgotten(oldest)
         return at.offset, 0.0 if at.offset == 0 else (await connection.fetchval(_TIME_OF, at.offset)).timestamp()
     if at > head.store_time:
-        raise InvalidRequestException(f"`at` lies ahead: it is {rfc3339(head.store_time)} by the store's clock")
+        raise InvalidRequestException(f"`at` is in the future: it is {rfc3339(head.store_time)} by the store's clock")
     offset = await offset_at(connection, head, at)
     if offset < oldest.token.offset:
         raise _forgotten(oldest)
@@ -149,7 +149,7 @@ async def _resolved(connection: Connection, head: StoreHead, at: Moment) -> tupl
 def _forgotten(oldest: KnownSince) -> OffsetOutOfRangeException:
     time = "" if oldest.recorded_at is None else f", of {oldest.recorded_at.isoformat().replace('+00:00', 'Z')}"
     return OffsetOutOfRangeException(
-        f"what stood then is not kept any more; the oldest state that is known is `{oldest.token}`{time}",
+        f"the state at that time is no longer kept; the oldest state that is known is `{oldest.token}`{time}",
         str(oldest.token),
     )
 
@@ -205,7 +205,7 @@ class _Then:
     async def _merge(self, present: Sequence[Row], since: Sequence[Row], most: int) -> None:
         if len(present) > most or (since and since[0]["looked"] > most):
             raise InvalidRequestException(
-                f"`at`: the question touches more than {most:,} ACLs or changes behind that moment; ask about less"
+                f"`at`: the question touches more than {most:,} ACLs, or changes since that time; ask about less"
             )
         changed = dict[UUID, StandardAcl | None]()
         async for some in in_slices(since):

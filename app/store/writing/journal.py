@@ -261,8 +261,8 @@ class FeedWriter:
             if is_rolled_back(fault):
                 raise
             raise RequestTimedOutException(
-                "PostgreSQL did not confirm the COMMIT, so whether the update was kept is unknown; "
-                "retry, which is safe, or look",
+                "PostgreSQL did not confirm the COMMIT, so it is unknown whether the update was written; check, or "
+                "retry, which is safe",
             ) from fault
         if status != "COMMIT":
             raise StoreUnavailableException("PostgreSQL rolled the update back; retry")

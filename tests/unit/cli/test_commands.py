@@ -44,14 +44,16 @@ def test_a_database_that_is_not_there_is_named_with_the_way_out(
     monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
     assert main(["migrate"]) == 1
     assert _told(capsys) == (
-        f"{PLACE}: nobody listens at the host and port of `database.url`; start PostgreSQL, or correct them"
+        f"{PLACE}: nothing listens on the host and port of `database.url`; start PostgreSQL, or correct them"
     )
 
 
 def test_a_host_that_is_not_known_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("KLAMM_DATABASE_URL", "postgresql://klamm:planted-secret@nowhere.invalid/acls")
     assert main(["migrate"]) == 1
-    assert _told(capsys).startswith("database `nowhere.invalid:5432/acls`, user `klamm`: the host of `database.url` ")
+    assert _told(capsys).startswith(
+        "database `nowhere.invalid:5432/acls`, user `klamm`: the host name of `database.url` "
+    )
 
 
 def test_an_import_names_the_database_as_well(
@@ -156,6 +158,6 @@ def test_super_users_with_the_wrong_sign_between_them_are_told(
     _check(read_settings())
     assert [record.msg for record in caplog.records] == ["super_user_in_doubt"] * 2
     first, second = (str(vars(record)["why"]) for record in caplog.records)
-    assert "`User:a,User:b` is one principal" in first
+    assert "`User:a,User:b` is a single principal" in first
     assert "separate the principals of super.users with `;`" in first
     assert "`user:c` is not `User:c`" in second

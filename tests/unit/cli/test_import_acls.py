@@ -89,7 +89,10 @@ def test_it_gives_way_to_other_processes_unless_it_is_to_be_fast(
         (["-", "--actor", "me"], "`me` is not a principal such as User:admin"),
         (["-", "--actor", "User:\x1bx"], "`User:\\x1bx` is not a principal such as User:admin"),
         (["-", "--actor", "User:\udcff"], "`User:\\udcff` is not a principal such as User:admin"),
-        (["-", "--comment", "x" * 501], "klamm import: --comment: it has 501 characters, and may have 500; see"),
+        (
+            ["-", "--comment", "x" * 501],
+            "klamm import: --comment: it has 501 characters, but may have at most 500; see",
+        ),
         (["-", "--comment", " "], "--comment: it must not be empty"),
         (["-", "--comment", "a\x1bb"], "--comment: it contains U+001B"),
         (["-", "--comment", "\udcff"], "--comment: `\\udcff` is not UTF-8"),
@@ -241,7 +244,7 @@ def test_an_unknown_format_is_told_with_those_there_are(path: Path, capsys: pyte
     with pytest.raises(SystemExit) as refused:
         main(["import", str(path), "--format", "xml"])
     assert refused.value.code == 2
-    assert "`xml` is no format; there are klamm, rpk, confluent, csv, kafka-acls, " in capsys.readouterr().err
+    assert "`xml` is not a format; the formats are klamm, rpk, confluent, csv, kafka-acls, " in capsys.readouterr().err
 
 
 def test_any_format_is_imported_by_its_content_or_by_name(path: Path, store: FakeStore) -> None:
@@ -272,5 +275,5 @@ def test_what_is_probably_meant_otherwise_is_told_of_an_import_over_http(
     told = capsys.readouterr()
     assert told.out.startswith("created: 2\nalready there: 0\n")
     (line,) = told.err.splitlines()
-    assert line.startswith("klamm import: warning: `pii-*` with the pattern type LITERAL is this one name")
+    assert line.startswith("klamm import: warning: `pii-*` with the pattern type LITERAL matches only this exact name")
     assert line.endswith("(ALLOW User:a from * READ on TOPIC LITERAL pii-* and 1 ACL more)")

@@ -71,10 +71,10 @@ def test_a_key_that_others_can_read_is_refused_with_the_way_out(tmp_path: Path) 
     (tmp_path / "key").write_bytes(b"k" * 32)
     (tmp_path / "key").chmod(0o644)
     given = settings(state_path=tmp_path, state_hmac_key_file=tmp_path / "key")
-    with pytest.raises(UsageError, match=r"^state\.hmac\.key\.file: others .* \(mode 0644\); .* chmod 600"):
+    with pytest.raises(UsageError, match=r"^state\.hmac\.key\.file: other users .* \(mode 0644\); .* chmod 600"):
         state_of(given)
 
 
 def test_a_key_without_a_file_to_seal_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no `state\.path`"):
+    with pytest.raises(ValueError, match=r"set `state\.path`, or leave"):
         settings(state_hmac_key_file=tmp_path / "key")

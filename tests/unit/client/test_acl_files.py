@@ -106,7 +106,7 @@ def test_how_editors_and_tools_leave_a_file_does_not_matter(path: Path, content:
 def test_a_file_without_any_acl_is_refused(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     assert told(path) == [
-        "acls:1: no ACL is in it, read as jsonl; name its format with --format if it has some in another"
+        "acls:1: it holds no ACLs in the format jsonl; if they are in another one, name it with --format"
     ]
 
 
@@ -159,7 +159,7 @@ def test_a_file_without_any_acl_is_refused(path: Path, content: bytes) -> None:
                 "(no colon is present separating the principal type from the principal name)"
             ),
         ),
-        (line(resource_name="a\0b"), "'resourceName' field contains U+0000, which can't be stored; send it without"),
+        (line(resource_name="a\0b"), "'resourceName' field contains U+0000, which can't be stored; remove it"),
         (line(resource_name="x" * 32_768), "'resourceName' field is too long to be serialized"),
     ],
 )
@@ -177,8 +177,8 @@ def test_half_of_a_surrogate_pair_is_refused(path: Path) -> None:
 def test_a_value_that_nests_too_deep_or_a_number_without_end_is_refused(path: Path) -> None:
     path.write_bytes(b'{"a": ' + b"[" * 100_000 + b"\n" + b'{"host": ' + b"9" * 5_000 + b"}")
     assert told(path) == [
-        "acls:1: not a binding: a number is too long, or it nests too deep",
-        "acls:2: not a binding: a number is too long, or it nests too deep",
+        "acls:1: not a binding: a number is too long, or the nesting is too deep",
+        "acls:2: not a binding: a number is too long, or the nesting is too deep",
     ]
 
 
@@ -209,7 +209,7 @@ def test_a_file_of_no_known_format_is_told_so_and_nothing_else(path: Path) -> No
     with open_acls(str(path)) as file, pytest.raises(UsageError) as caught:
         file.check(lambda _: None)
     text = str(caught.value)
-    assert text.startswith(f"`{path}` looks like no format that Klamm reads; name its format with ")
+    assert text.startswith(f"`{path}` is in no format that Klamm recognises; name its format with ")
     assert text.count("\n") == 0
 
 
@@ -226,8 +226,8 @@ def test_a_line_may_be_as_long_as_the_longest_binding_and_not_without_end(path: 
     escaped = longest.replace(b"x", b"\\u0078").replace(b"y", b"\\u0079")
     path.write_bytes(b"\n".join([escaped, b" " * (2 * MAX_LINE_BYTES), LINE, b"{" * (3 * MAX_LINE_BYTES), LINE, b"x"]))
     assert told(path) == [
-        "acls:2: the line is longer than 1048576 bytes; write one binding a line",
-        "acls:4: the line is longer than 1048576 bytes; write one binding a line",
+        "acls:2: the line is longer than 1048576 bytes; write one binding per line",
+        "acls:4: the line is longer than 1048576 bytes; write one binding per line",
         "acls:6: not JSON: Expecting value (column 1)",
     ]
 
@@ -260,7 +260,7 @@ def test_the_bindings_of_a_create_acls_body_are_read(path: Path) -> None:
 )
 def test_a_body_without_any_binding_is_refused(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    assert told(path)[0].startswith("acls:1: no ACL is in it, read as klamm;")
+    assert told(path)[0].startswith("acls:1: it holds no ACLs in the format klamm;")
 
 
 def test_a_bad_binding_of_a_body_is_told_by_the_line_where_it_begins(path: Path) -> None:
@@ -285,7 +285,7 @@ def test_a_bad_binding_of_a_body_is_told_by_the_line_where_it_begins(path: Path)
         (b'{"bindings": []}\n\xff', ["2: not UTF-8; encode it as UTF-8"]),
         (
             b'{"context": ' + b"[" * 100_000,
-            ["1: not a createAcls body: a number is too long, or it nests too deep"],
+            ["1: not a createAcls body: a number is too long, or the nesting is too deep"],
         ),
     ],
 )
@@ -298,7 +298,7 @@ def test_a_body_without_end_is_refused(path: Path) -> None:
     with path.open("wb") as file:
         file.write(b'{"bindings": [')
         file.truncate(MAX_BODY_BYTES + 1)
-    assert told(path) == ["acls:1: a createAcls body of more than 67108864 bytes; write one binding a line instead"]
+    assert told(path) == ["acls:1: a createAcls body of more than 67108864 bytes; write one binding per line instead"]
 
 
 # files

@@ -39,4 +39,4 @@ def test_acls_that_are_watched_pass_as_they_are() -> None:
     acls = [NewAcl(GOOD), NewAcl(GOOD._replace(host="web-1"))]
     assert list(warnings.watch(acls)) == acls
     warnings.print("klamm import", err)
-    assert err.getvalue().startswith("klamm import: warning: host `web-1` is no client's")
+    assert err.getvalue().startswith("klamm import: warning: host `web-1` matches no client")

@@ -119,7 +119,10 @@ def test_the_filters_are_the_services(words: list[str], expected: dict[str, obje
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--format", "xml"], "--format: `xml` is no format; there are klamm, rpk, confluent, csv, kafka-acls"),
+        (
+            ["--format", "xml"],
+            "--format: `xml` is not a format; the formats are klamm, rpk, confluent, csv, kafka-acls",
+        ),
         (["--resource-pattern-type", "MATCH"], "--resource-pattern-type MATCH needs a name"),
         (["--force"], "--force replaces a file; name the file with --output"),
         (["--principal", "alice"], "`alice` is not a principal"),
@@ -211,7 +214,7 @@ def test_a_folder_that_can_not_be_written_is_told(tmp_path: Path, monkeypatch: p
 def test_a_limit_of_the_format_is_told_and_no_file_is_left(tmp_path: Path) -> None:
     with ScriptedServer(listing({}, {"principal": "User:CN=a, O=b"})) as server, pytest.raises(UsageError) as refused:
         run(server, "--format", "strimzi", "--output", str(tmp_path / "users.yaml"))
-    assert str(refused.value).startswith("--format strimzi: Strimzi makes principals of resource names")
+    assert str(refused.value).startswith("--format strimzi: Strimzi makes principals from resource names")
     assert "ALLOW User:CN=a, O=b from * READ on TOPIC LITERAL orders" in str(refused.value)
     assert names_in(tmp_path) == []
 
@@ -219,7 +222,7 @@ def test_a_limit_of_the_format_is_told_and_no_file_is_left(tmp_path: Path) -> No
 def test_an_acl_with_a_word_of_the_future_is_never_written_as_another() -> None:
     with (
         ScriptedServer(listing({"operation": "FLY"})) as server,
-        pytest.raises(UsageError, match="one that this version does not know"),
+        pytest.raises(UsageError, match="or that this version does not know"),
     ):
         run(server)
 

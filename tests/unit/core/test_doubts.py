@@ -48,33 +48,33 @@ def test_what_can_be_meant_as_it_is_gets_no_word(fields: dict[str, object]) -> N
 @each_case(
     ("fields", "words"),
     [
-        ({"resource_name": "pii-*"}, ["`pii-*`", "LITERAL", "say `pii-` with PREFIXED"]),
-        ({"resource_name": "pii-*", **PREFIXED}, ["to the letter", "say `pii-` with PREFIXED"]),
-        ({"resource_name": "*", **PREFIXED}, ["for every topic say `*` with LITERAL"]),
-        ({"resource_name": "a*b"}, ["`a*b`", "patterns within names there are none"]),
-        ({"resource_name": "team-*", **GROUP}, ["say `team-` with PREFIXED"]),
-        ({"resource_name": "two words"}, ["no topic is called `two words`: ` `"]),
-        ({"resource_name": "a/", **PREFIXED}, ["no topic's name begins with `a/`"]),
-        ({"resource_name": "x" * 250}, ["Kafka allows no such name"]),
-        ({"resource_name": ".."}, ["Kafka allows no such name"]),
-        ({"resource_name": " g", **GROUP}, ["begins or ends with a blank"]),
-        ({"resource_name": "g\u200b", **GROUP}, ["`g\\u200b`", "can't be seen"]),
+        ({"resource_name": "pii-*"}, ["`pii-*`", "LITERAL", "use `pii-` with PREFIXED"]),
+        ({"resource_name": "pii-*", **PREFIXED}, ["a prefix is compared exactly", "use `pii-` with PREFIXED"]),
+        ({"resource_name": "*", **PREFIXED}, ["for every topic, use `*` with LITERAL"]),
+        ({"resource_name": "a*b"}, ["`a*b`", "Kafka has no wildcards within names"]),
+        ({"resource_name": "team-*", **GROUP}, ["use `team-` with PREFIXED"]),
+        ({"resource_name": "two words"}, ["no topic is named `two words`: ` `"]),
+        ({"resource_name": "a/", **PREFIXED}, ["no topic name begins with `a/`"]),
+        ({"resource_name": "x" * 250}, ["Kafka does not allow this name"]),
+        ({"resource_name": ".."}, ["Kafka does not allow this name"]),
+        ({"resource_name": " g", **GROUP}, ["begins or ends with white space"]),
+        ({"resource_name": "g\u200b", **GROUP}, ["`g\\u200b`", "invisible characters"]),
         ({"resource_name": "user:bob", **USER}, ["is not `User:bob`"]),
         ({"resource_name": "bob", **USER}, ["write `User:bob`"]),
         ({"principal": "user:temp"}, ["`user:temp` is not `User:temp`"]),
-        ({"principal": "User:"}, ["no name behind the colon"]),
-        ({"principal": "User:team-*"}, ["compared whole", "`User:*` alone is everybody"]),
-        ({"principal": "User:a,User:b"}, ["is one principal"]),
-        ({"principal": "User:a; user:b"}, ["is one principal"]),
-        ({"principal": "User: alice"}, ["begins or ends with a blank"]),
+        ({"principal": "User:"}, ["no name after the colon"]),
+        ({"principal": "User:team-*"}, ["part of this name, not a wildcard", "only `User:*` means everybody"]),
+        ({"principal": "User:a,User:b"}, ["is a single principal"]),
+        ({"principal": "User:a; user:b"}, ["is a single principal"]),
+        ({"principal": "User: alice"}, ["begins or ends with white space"]),
         ({"principal": "User:anonymous"}, ["`User:ANONYMOUS`"]),
-        ({"host": "web-1"}, ["`web-1`", "names are not looked up"]),
+        ({"host": "web-1"}, ["`web-1`", "host names are not resolved"]),
         ({"host": "::1"}, ["`0:0:0:0:0:0:0:1`"]),
         ({"host": "10.0.0.*"}, ["10.0.0.0/8"]),
-        ({"host": "0.0.0.0"}, ["every host is `*`"]),  # noqa: S104 - nothing is bound to it
+        ({"host": "0.0.0.0"}, ["for every host, use `*`"]),  # noqa: S104 - nothing is bound to it
         ({"host": "10.1.2.3/8"}, ["the whole range `10.0.0.0/8`"]),
         ({"host": "2001:db8::1/32"}, ["the whole range `2001:db8::/32`"]),
-        ({"operation": AclOperation.IDEMPOTENT_WRITE}, ["nobody ever asks for IDEMPOTENT_WRITE on a TOPIC"]),
+        ({"operation": AclOperation.IDEMPOTENT_WRITE}, ["Kafka never asks for IDEMPOTENT_WRITE on a TOPIC"]),
     ],
 )
 def test_what_is_probably_meant_otherwise_is_told_with_the_way_out(fields: dict[str, object], words: list[str]) -> None:
@@ -84,8 +84,8 @@ def test_what_is_probably_meant_otherwise_is_told_with_the_way_out(fields: dict[
 
 def test_of_a_super_user_the_wildcard_is_doubted_too() -> None:
     assert list(doubts_of_principal("User:admin")) == []
-    assert "compared whole" in "".join(doubts_of_principal("User:*"))
-    assert "is one principal" in "".join(doubts_of_principal("User:a,User:b"))
+    assert "part of this name, not a wildcard" in "".join(doubts_of_principal("User:*"))
+    assert "is a single principal" in "".join(doubts_of_principal("User:a,User:b"))
 
 
 _TEXTS = st.text(max_size=40) | st.text(st.sampled_from("*:/, .aU\x1b\n10"), max_size=40)
@@ -117,4 +117,4 @@ def test_long_texts_are_cut_and_soon_read() -> None:
 def test_operations_that_a_resource_has_are_not_doubted(resource_type: ResourceType) -> None:
     for operation in supported_operations(resource_type):
         told = doubts_of_acl(GOOD._replace(resource_type=resource_type, operation=operation, resource_name="User:a-b"))
-        assert not [each for each in told if "nobody ever asks" in each]
+        assert not [each for each in told if "Kafka never asks" in each]

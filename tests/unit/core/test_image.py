@@ -102,17 +102,17 @@ def changed(acl: AclBinding, **fields: object) -> AclBinding:
 def poisonings() -> dict[str, tuple[list[Record], str]]:
     good = transaction(1, b"\1" * 32, [put(topic("a"), 2), put(topic("b"), 3)])
     return {
-        "a hole": ([replace(good[0], offset=3), good[1]], "the feed has a hole: offset 3 came instead"),
-        "half a transaction": (good[:1], "the transaction is not whole"),
+        "a hole": ([replace(good[0], offset=3), good[1]], "the feed has a gap: offset 3 came instead"),
+        "half a transaction": (good[:1], "the transaction is incomplete"),
         "two transactions": (
             [*transaction(1, b"\1" * 32, [put(topic("a"), 2)]), *good[1:]],
-            "the transaction is not whole",
+            "the transaction is incomplete",
         ),
         "a broken chain": ([good[0], replace(good[1], hash=b"x" * 32)], "the hash chain is broken"),
         "a tampered field": ([replace(good[0], actor="User:mallory"), good[1]], "the hash chain is broken"),
         "another chain": (transaction(1, b"\2" * 32, [put(topic("a"), 2)]), "the hash chain is broken"),
-        "an ACL twice": (transaction(1, b"\1" * 32, [put(topic("a"), 2), put(topic("a"), 3)]), "is there already"),
-        "an ACL that is there": (transaction(1, b"\1" * 32, [put(topic("a"), 2), put(ORDERS, 3)]), "is there already"),
+        "an ACL twice": (transaction(1, b"\1" * 32, [put(topic("a"), 2), put(topic("a"), 3)]), "already exists"),
+        "an ACL that is there": (transaction(1, b"\1" * 32, [put(topic("a"), 2), put(ORDERS, 3)]), "already exists"),
         "a removal of nothing": (
             transaction(1, b"\1" * 32, [put(topic("a"), 2), gone(topic("b"), 3)]),
             "there is no ACL",

@@ -100,21 +100,21 @@ def test_a_name_with_commas_that_nobody_quoted_is_put_together_around_the_words(
     [
         (
             "User:a,TOPIC,LITERAL,x,READ,ALLOW,y,READ,ALLOW,*",
-            "10 fields for 7 columns, and it can be read in more than",
+            "10 fields for 7 columns, and they can be read in more than",
         ),
-        ("User:a,b,TOPIC,LITTERAL,x,READ,ALLOW,*", "8 fields for 7 columns, and its words are not where"),
+        ("User:a,b,TOPIC,LITTERAL,x,READ,ALLOW,*", "8 fields for 7 columns, and their values do not fit"),
         ('"User:a",b,TOPIC,LITERAL,x,READ,ALLOW,*', "8 fields for 7 columns; quote a field that holds a comma"),
         ("User:a,TOPIC,LITERAL,x,READ,ALLOW", "6 fields for 7 columns"),
-        ("User:a," + "b," * 200 + "TOPIC,LITERAL,x,READ,ALLOW,*", "207 fields for 7 columns, and its words"),
-        ("User:a,TOPIC,LITERAL, x,READ,ALLOW,*", "`resource_name`: white space at its begin or end"),
-        ("User:a,TOPIC,LITERAL,x,READ,ALLOW,*\t", "`host`: white space at its begin or end"),
+        ("User:a," + "b," * 200 + "TOPIC,LITERAL,x,READ,ALLOW,*", "207 fields for 7 columns, and their values"),
+        ("User:a,TOPIC,LITERAL, x,READ,ALLOW,*", "`resource_name`: white space at its start or end"),
+        ("User:a,TOPIC,LITERAL,x,READ,ALLOW,*\t", "`host`: white space at its start or end"),
         ("User:a,TOPIC,LITERAL,x,FLY,ALLOW,*", "`operation`: `FLY` is none of Kafka's words"),
         ("User:a,TOPIC,MATCH,x,READ,ALLOW,*", "patternType must not be MATCH"),
         (",TOPIC,LITERAL,x,READ,ALLOW,*", "Could not parse principal from ``"),
         ("a,TOPIC,LITERAL,x,READ,ALLOW,*", "Could not parse principal from `a`"),
-        ('User:a,TOPIC,LITERAL,"x"y,READ,ALLOW,*', 'a `"` within quotes that is not written twice'),
+        ('User:a,TOPIC,LITERAL,"x"y,READ,ALLOW,*', 'a `"` within quotes is not doubled'),
         ("User:a,TOPIC,LITERAL,x\ry,READ,ALLOW,*", "a carriage return outside quotes; quote the field"),
-        ('User:a,TOPIC,LITERAL," x", READ,ALLOW,*\t', "`host`: white space at its begin or end"),
+        ('User:a,TOPIC,LITERAL," x", READ,ALLOW,*\t', "`host`: white space at its start or end"),
         ('User:a,TOPIC,LITERAL,"x,READ,ALLOW,*', "the file ends within quotes"),
         ("User:a,TOPIC,LITERAL,\uff52,READ,\uff21LLOW,*", "`permission_type`"),
     ],
@@ -147,7 +147,7 @@ def test_a_record_over_several_lines_is_known_by_its_first() -> None:
 
 def test_a_quote_that_is_never_closed_does_not_take_the_memory() -> None:
     raw = f'{HEADER}\n"User:'.encode() + (b"x" * 999 + b"\n") * (MAX_LINE_BYTES // 500)
-    assert problems_of(raw)[0] == "2: a field is longer than any that an ACL has; is a quote missing?"
+    assert problems_of(raw)[0] == "2: a field is longer than any field of an ACL can be; is a quote missing?"
     fields = f'"{"x" * 9_999}\n",' * (MAX_LINE_BYTES // 9_999 + 1)
     problem = f"2: the record is longer than {MAX_LINE_BYTES} characters; is a quote missing?"
     assert problems_of(f"{HEADER}\n{fields}".encode())[0] == problem

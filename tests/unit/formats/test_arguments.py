@@ -20,12 +20,12 @@ def parser() -> CommandParser:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("exprot", "tool: COMMAND: `exprot` is none of serve, export; did you mean export? see tool --help"),
-        ("xyz", "tool: COMMAND: `xyz` is none of serve, export; see tool --help"),
+        ("exprot", "tool: COMMAND: `exprot` is not one of serve, export; did you mean export? see tool --help"),
+        ("xyz", "tool: COMMAND: `xyz` is not one of serve, export; see tool --help"),
         ("serve --prot 1", "tool serve: there is no `--prot`; did you mean --port? see tool serve --help"),
         ("serve --prot=1", "tool serve: there is no `--prot=1`; did you mean --port? see tool serve --help"),
         ("serve --xyz", "tool serve: there is no `--xyz`; see tool serve --help"),
-        ("serve --port 1 2", "tool serve: `2` is a word too many; see tool serve --help"),
+        ("serve --port 1 2", "tool serve: unexpected argument `2`; see tool serve --help"),
         (
             "export --hots h",
             (
@@ -35,12 +35,12 @@ def parser() -> CommandParser:
         ),
         (
             "export --host h --format jsno",
-            "tool export: --format: `jsno` is none of csv, json; did you mean json? see tool export --help",
+            "tool export: --format: `jsno` is not one of csv, json; did you mean json? see tool export --help",
         ),
         (
             "export --host h --type litral",
             (
-                "tool export: --type: `LITRAL` is none of LITERAL, PREFIXED; did you mean LITERAL? "
+                "tool export: --type: `LITRAL` is not one of LITERAL, PREFIXED; did you mean LITERAL? "
                 "see tool export --help"
             ),
         ),

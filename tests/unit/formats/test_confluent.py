@@ -75,7 +75,7 @@ def test_klamms_own_json_is_not_taken_for_it() -> None:
         ({"data": [], "host": "*"}, "1: `host`: there is no such field; remove it"),
         ({"kind": "KafkaTopicList", "data": []}, "1: `kind`: neither KafkaAclList nor KafkaAcl"),
         ({}, "1: `resource_type`: the field is missing"),
-        ([], "1: no ACL is in it, read as confluent"),
+        ([], "1: it holds no ACLs in the format confluent"),
         (
             {"kind": "KafkaAclList", "metadata": {"next": "http://x?page=2"}, "data": [FIELDS]},
             "1: `next`: there are more",
@@ -163,7 +163,9 @@ def test_without_a_host_which_the_cli_leaves_out_for_the_cloud_nothing_is_guesse
         without = "".join(each for each in text.splitlines(keepends=True) if "host" not in each)
         assert recognise(without.encode()) is FORMAT
         (problem,) = problems_of(without.encode())
-        assert problem.startswith(f"{line}: `host`: the field is missing; Confluent's CLI leaves it out for its cloud")
+        assert problem.startswith(
+            f"{line}: `host`: the field is missing; Confluent's CLI leaves it out for Confluent Cloud"
+        )
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_tls_options_may_come_from_variables() -> None:
     assert DatabaseUrl.parse("postgresql:///x", environ).options == {"sslmode": "require", "sslrootcert": "ca.pem"}
     assert DatabaseUrl.parse("postgresql:///x?sslmode=allow", environ).options["sslmode"] == "allow"
     with pytest.raises(
-        ValueError, match="the variable PGSSLMODE counts for it, and its sslmode must be one of disable"
+        ValueError, match="the variable PGSSLMODE applies to it, and its sslmode must be one of disable"
     ):
         DatabaseUrl.parse("postgresql:///x", {"PGSSLMODE": "planted"})
 
@@ -171,8 +171,8 @@ def test_tls_options_may_come_from_variables() -> None:
     [
         ("sslmode=always", "its sslmode must be one of disable, "),
         ("sslmode=verify-ca", "needs sslrootcert"),
-        ("sslmode=verify-ca&sslrootcert=system", "goes with sslmode=verify-full only"),
-        ("sslmode=require&sslrootcert=system", "goes with sslmode=verify-full only"),
+        ("sslmode=verify-ca&sslrootcert=system", "needs sslmode=verify-full"),
+        ("sslmode=require&sslrootcert=system", "needs sslmode=verify-full"),
         ("ssl_min_protocol_version=TLSv1", "must be one of TLSv1.2, TLSv1.3"),
         ("ssl_max_protocol_version=SSLv3", "must be one of TLSv1.2, TLSv1.3"),
     ],

@@ -120,8 +120,16 @@ def test_it_is_written_a_document_each() -> None:
         ("my-topic-", "{{ values.topic }}", "10: `pattern`: a template"),
         ("User:Alice", "User:{% x %}", "1: `name`: a template"),
         ("spec:\n", "template: {values: {}}\nspec:\n", "1: `template`: only Jikkou can fill it in"),
-        ('managed-by-location: "./x.yaml"', "delete: true", "1: `jikkou.io/delete`: the ACLs are not meant to be"),
-        ('managed-by-location: "./x.yaml"', "ignore: 'true'", "1: `jikkou.io/ignore`: the ACLs are not meant to be"),
+        (
+            'managed-by-location: "./x.yaml"',
+            "delete: true",
+            "1: `jikkou.io/delete`: Jikkou deletes or ignores these ACLs",
+        ),
+        (
+            'managed-by-location: "./x.yaml"',
+            "ignore: 'true'",
+            "1: `jikkou.io/ignore`: Jikkou deletes or ignores these ACLs",
+        ),
         ("  acls:\n", "  ACLs:\n", "1: `ACLs`: there is no such field"),
         ('      type: "DENY"\n', "", "10: `type`: the field is missing"),
         ('      host: "*"\n', "", "10: `host`: the field is missing"),
@@ -130,8 +138,12 @@ def test_it_is_written_a_document_each() -> None:
         ("'READ'", "CREATE_TOKEN", "10: `operation`: `CREATE_TOKEN` is none of Kafka's words"),
         ("pattern: 'my-topic-'", "pattern: 012", "10: `pattern`: the value is not text"),
         ("User:Alice", "Alice", "10: Could not parse principal"),
-        ("KafkaPrincipalAuthorization", "KafkaPrincipalRole", "1: `kafka.jikkou.io/v1beta2` `KafkaPrincipalRole`: not"),
-        ("kafka.jikkou", "kafka.aiven", "1: `kafka.aiven.io/v1beta2` `KafkaPrincipalAuthorization`: not known here"),
+        (
+            "KafkaPrincipalAuthorization",
+            "KafkaPrincipalRole",
+            "1: `kafka.jikkou.io/v1beta2` `KafkaPrincipalRole`: unknown to Klamm",
+        ),
+        ("kafka.jikkou", "kafka.aiven", "1: `kafka.aiven.io/v1beta2` `KafkaPrincipalAuthorization`: unknown to Klamm"),
     ],
 )
 def test_what_is_not_understood_is_told(old: str, new: str, problem: str) -> None:
@@ -148,6 +160,6 @@ def test_a_file_of_two_tools_is_told_whichever_reads_it(other: str) -> None:
         "    type: simple\n    acls: [{resource: {type: topic, name: t}, operations: [Read]}]\n"
     )
     for text in (f"{ALICE}---\n{user}", f"{user}---\n{ALICE}"):
-        assert any("not known here, so it may hold ACLs" in each for each in problems_of(text.encode()))
+        assert any("unknown to Klamm, so it may hold ACLs" in each for each in problems_of(text.encode()))
         given = format_named(other)
-        assert any("not known here, so it may hold ACLs" in each for each in problems_of(text.encode(), given))
+        assert any("unknown to Klamm, so it may hold ACLs" in each for each in problems_of(text.encode(), given))

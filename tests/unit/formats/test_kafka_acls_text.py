@@ -289,7 +289,7 @@ def test_a_group_of_1_x_that_is_called_like_a_pattern_type_is_not_taken_for_anot
     entry = [old_entry(GROUP)]
     text = printed("Current", "Topic:orders", entry) + printed("Current", "Group:PREFIXED:x", entry)
     (problem,) = problems_of(text.encode())
-    assert problem.startswith("4: this resource and that of line 1 are of two versions of Kafka")
+    assert problem.startswith("4: this resource and the one in line 1 were printed by two versions of Kafka")
 
 
 @pytest.mark.parametrize("version", ["1.0.2", "2.0.1", "2.8.2", "3.9.1"])

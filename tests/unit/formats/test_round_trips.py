@@ -142,7 +142,7 @@ def test_no_acls_make_a_file_without_acls(acl_format: AclFormat) -> None:
     empty = written(acl_format, [])
     assert list(acl_format.read(io.BytesIO(empty))) == []
     (problem,) = problems_of(empty, acl_format)
-    assert problem.startswith(f"1: no ACL is in it, read as {acl_format.name}")
+    assert problem.startswith(f"1: it holds no ACLs in the format {acl_format.name}")
 
 
 @each_case("acl_format", FORMATS)

@@ -49,8 +49,8 @@ def test_it_is_written_as_rpk_lists_it() -> None:
 @each_case(
     ("value", "problem"),
     [
-        ({"matches": []}, "1: no ACL is in it, read as rpk"),
-        ({"matches": None}, "1: no ACL is in it, read as rpk"),
+        ({"matches": []}, "1: it holds no ACLs in the format rpk"),
+        ({"matches": None}, "1: it holds no ACLs in the format rpk"),
         ({"matches": {}}, "1: `matches`: not a list"),
         ({"matches": [FIELDS, {**FIELDS, "principal": "RedpandaRole:ops"}]}, "1: `principal`: a role of Redpanda"),
         ({"matches": [FIELDS, {**FIELDS, "resource_type": "SR_SUBJECT"}]}, "1: `resource_type`: `SR_SUBJECT` is none"),

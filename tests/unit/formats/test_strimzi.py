@@ -178,7 +178,7 @@ def test_it_is_written_a_user_each_with_rules_that_share_what_they_can() -> None
 @each_case(
     ("principal", "limit"),
     [
-        ("Group:a", "principals of type User only"),
+        ("Group:a", "only principals of type User"),
         ("User:*", "names"),
         ("User:Alice", "lower case"),
         ("User:", "names"),
@@ -188,7 +188,7 @@ def test_it_is_written_a_user_each_with_rules_that_share_what_they_can() -> None
         ("User:CN=a,O=b", "names"),
         ("User:" + "a" * 254, "names"),
         ("User:CN=" + "a" * 65, "up to 64 characters with CN="),
-        ("User:CN=a", "is `User:a` already"),
+        ("User:CN=a", "a KafkaUser of this name, `User:a`"),
     ],
 )
 def test_principals_that_strimzi_can_not_make_are_named(principal: str, limit: str) -> None:
@@ -211,14 +211,20 @@ def test_the_longest_names_are_written() -> None:
         ("- {resource: {type: topic, name: t}}", "8: `operations`: the list is missing, or empty"),
         ("- {resource: {type: topic, name: t}, operations: []}", "8: `operations`: the list is missing, or empty"),
         ("- {resource: {type: topic, name: t}, operations: Read}", "8: `operations`: the list is missing, or empty"),
-        ("- {resource: {type: topic, name: t}, operations: [1]}", "8: `operations`: an entry that is no text"),
-        ("- {resource: {type: topic, name: t}, operations: [READ]}", "8: `operations`: `READ` is none of its words"),
-        ("- {resource: {type: topic, name: t}, operations: [CreateTokens]}", "8: `operations`: `CreateTokens` is none"),
+        ("- {resource: {type: topic, name: t}, operations: [1]}", "8: `operations`: an entry is not text"),
+        (
+            "- {resource: {type: topic, name: t}, operations: [READ]}",
+            "8: `operations`: `READ` is not one of its values",
+        ),
+        (
+            "- {resource: {type: topic, name: t}, operations: [CreateTokens]}",
+            "8: `operations`: `CreateTokens` is not one of its values",
+        ),
         (
             "- {resource: {type: topic, name: t}, operations: [Read], operation: Read}",
-            "8: `operation` and `operations`: both are there",
+            "8: `operation` and `operations`: both are given",
         ),
-        ("- {resource: {type: user, name: t}, operations: [Read]}", "8: `type`: `user` is none of its words"),
+        ("- {resource: {type: user, name: t}, operations: [Read]}", "8: `type`: `user` is not one of its values"),
         ("- {resource: {type: topic}, operations: [Read]}", "8: `name`: the field is missing"),
         ("- {resource: {type: topic, name: ''}, operations: [Read]}", "8: Invalid empty resource name"),
         ("- {resource: {type: topic, name: 012}, operations: [Read]}", "8: `name`: the value is not text; write it in"),
@@ -227,24 +233,24 @@ def test_the_longest_names_are_written() -> None:
         ("- {resource: {type: topic, name: }, operations: [Read]}", "8: `name`: the value is not text"),
         (
             "- {resource: {type: topic, name: t, patternType: prefixed}, operations: [Read]}",
-            "8: `patternType`: `prefixed` is none of its words; write one of literal, prefix",
+            "8: `patternType`: `prefixed` is not one of its values; write one of literal, prefix",
         ),
         ("- {resource: {type: cluster, name: x}, operations: [Read]}", "8: `resource`: a cluster has neither name"),
         ("- {resource: {type: topic, name: t}, operations: [Read], hots: x}", "8: `hots`: there is no such field"),
         ("- {resource: {type: topic, name: t}, operations: [Read], host: ''}", "8: Host pattern cannot be null"),
         ("- {resource: {type: topic, name: t}, operations: [Read], host: 10.0.0.0/33}", "8: Invalid CIDR notation"),
-        ("- {resource: {type: topic, name: t}, operations: [Read], type: permit}", "8: `type`: `permit` is none"),
+        ("- {resource: {type: topic, name: t}, operations: [Read], type: permit}", "8: `type`: `permit` is not one of"),
         ("- {resource: x, operations: [Read]}", "8: `resource`: not a mapping"),
-        ("- x", "8: `acls`: an entry that is no rule"),
+        ("- x", "8: `acls`: an entry is not a rule"),
         ("x: y", "1: `acls`: not a list; write one"),
         ("- a: 1\n  a: 2", "9: `a`: the key comes more than once; write it once"),
-        ("- <<: {a: 1}", "8: a merge key (`<<`); write the fields out"),
+        ("- <<: {a: 1}", "8: merge keys (`<<`) are not supported; write the fields out"),
         ("- !!python/object/apply:os.system ['true']", "8: the tag `tag:yaml.org,2002:python/object/apply:os.system`"),
-        ("- &a [*a]", "8: `*a` stands for nothing before it"),
-        ("- " + "[" * 40, "8: it nests deeper than 32 levels"),
+        ("- &a [*a]", "8: `*a` has no anchor before it"),
+        ("- " + "[" * 40, "8: it is nested deeper than 32 levels"),
         ("- {resource: *, operations: [Read]}", "8: not YAML:"),
         ("- {", "9: not YAML:"),
-        ("- ? [a]\n  : b", "8: a key that is no text; write a name"),
+        ("- ? [a]\n  : b", "8: a key is not text; write a name"),
     ],
 )
 def test_a_rule_that_strimzi_would_not_take_is_told_by_its_line(rule: str, problem: str) -> None:
@@ -258,19 +264,19 @@ def test_a_rule_that_strimzi_would_not_take_is_told_by_its_line(rule: str, probl
         ("kind: KafkaUser", "kind: Kafkauser", "1: `kafka.strimzi.io/v1beta2` `Kafkauser`: write apiVersion"),
         ("kafka.strimzi.io/v1beta2", "v1", "1: `v1` `KafkaUser`: write apiVersion kafka.strimzi.io/v1, kind KafkaUser"),
         ("kind: KafkaUser\n", "", "1: `kind`: the field is missing"),
-        ("name: my-user", "name: My-User", "1: `name`: `My-User` is no name of Kubernetes"),
-        ("type: tls", "type: kerberos", "1: `authentication`: the principal of type `kerberos` is not known"),
+        ("name: my-user", "name: My-User", "1: `name`: `My-User` is not a Kubernetes name"),
+        ("type: tls", "type: kerberos", "1: `authentication`: the principal of type `kerberos` is unknown to Klamm"),
         ("  authorization:\n", "  authorisation:\n", "1: `authorisation`: there is no such field"),
         ("    acls:\n", "    ACLs:\n", "1: `ACLs`: there is no such field"),
         (
             "kafka.strimzi.io/v1beta2\nkind: KafkaUser",
             "kafka.jikkou.io/v1\nkind: X",
-            "1: `kafka.jikkou.io/v1` `X`: not",
+            "1: `kafka.jikkou.io/v1` `X`: unknown to Klamm",
         ),
         (
             "kafka.strimzi.io/v1beta2\nkind: KafkaUser",
             "a.example.com/v1\nkind: Acl",
-            "1: `a.example.com/v1` `Acl`: not",
+            "1: `a.example.com/v1` `Acl`: unknown to Klamm",
         ),
         ("type: simple", "type: opa", "1: `authorization`: type `opa` holds no ACLs"),
         ("metadata:\n  name: my-user", "metadata:", "1: `name`: the field is missing"),
@@ -288,7 +294,7 @@ def test_a_resource_that_is_not_as_it_should_be_is_told(old: str, new: str, prob
     [
         ("[a, b]", "1: not a resource; write a KafkaUser"),
         ("a", "1: not a resource; write a KafkaUser"),
-        ("kind: List\napiVersion: v1\nitems: {}", "1: `items`: the field is missing, or no list"),
+        ("kind: List\napiVersion: v1\nitems: {}", "1: `items`: the field is missing, or not a list"),
         ("kind: List\napiVersion: v1\nitems:\n- {kind: List, apiVersion: v1, items: []}", "4: a list within a list"),
         ("kind: a\x01b", "1: not YAML:"),
     ],
@@ -317,11 +323,11 @@ def test_a_bomb_of_aliases_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for at in range(20):
         name, before = chr(ord("b") + at), chr(ord("a") + at)
         bomb += f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
-    assert told(bomb) == ["4: a document of more than 10000 values; give it in several"]
+    assert told(bomb) == ["4: a document of more than 10000 values; split it into several"]
 
 
 def test_a_file_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml_documents, "MAX_YAML_BYTES", 1_000)
-    assert told("#" * 1_001) == ["1: YAML of more than 1000 bytes; give it in several files"]
+    assert told("#" * 1_001) == ["1: YAML of more than 1000 bytes; split it into several files"]
     (problem,) = told("#" * 1_000)
-    assert problem.startswith("1: no ACL is in it")
+    assert problem.startswith("1: it holds no ACLs")

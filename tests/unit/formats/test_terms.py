@@ -66,16 +66,16 @@ def test_times_of_any_offset_are_understood_and_meant_in_utc() -> None:
 @each_case(
     ("fields", "told"),
     [
-        ({"expires_at": "tomorrow"}, "`expires_at`: `tomorrow` is no time; write date, time and offset from UTC"),
-        ({"expires_at": "2026-12-01"}, "`expires_at`: `2026-12-01` is no time"),
-        ({"expires_at": "2026-12-01T18:00:00"}, "is no time; write date, time and offset from UTC"),
+        ({"expires_at": "tomorrow"}, "`expires_at`: `tomorrow` is not a time; write date, time and offset from UTC"),
+        ({"expires_at": "2026-12-01"}, "`expires_at`: `2026-12-01` is not a time"),
+        ({"expires_at": "2026-12-01T18:00:00"}, "is not a time; write date, time and offset from UTC"),
         ({"expires_at": "2026-12-01T18:00:00.5Z"}, "expires_at must be a whole second"),
-        ({"expires_at": "9999-12-31T23:59:59-01:00"}, "`expires_at`: the time lies beyond the years 1 to 9999"),
-        ({"expires_at": ""}, "`expires_at`: `` is no time"),
+        ({"expires_at": "9999-12-31T23:59:59-01:00"}, "`expires_at`: the time is outside the years 1 to 9999"),
+        ({"expires_at": ""}, "`expires_at`: `` is not a time"),
         ({"expires_at": 1796148000}, "`expires_at`: the value is not text; write a string"),
         ({"owner": 7}, "`owner`: the value is not text; write a string"),
-        ({"owner": ""}, "owner must not be empty; leave it out, or say null"),
-        ({"owner": "x" * 201}, "owner has 201 characters, and may have 200"),
+        ({"owner": ""}, "owner must not be empty; leave it out, or send null"),
+        ({"owner": "x" * 201}, "owner has 201 characters, but may have at most 200"),
         ({"owner": "a\nb"}, "owner contains U+000A"),
         ({"Owner": "a"}, "`Owner`: there is no such field"),
     ],
@@ -118,4 +118,4 @@ def test_a_note_that_is_none_is_no_acl() -> None:
         (problem,) = problems_of(f"{header}{entry}{note}\n".encode())
         assert "looks like one" in problem, note
     (problem,) = problems_of(f"{header}{entry} until 2026-13-01T00:00:00Z\n".encode())
-    assert "is no time" in problem
+    assert "is not a time" in problem

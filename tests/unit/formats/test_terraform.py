@@ -124,7 +124,7 @@ def test_resources_in_json_are_read() -> None:
 def test_a_module_in_json_is_told_by_its_line() -> None:
     resources = {"kafka_acl": {"a": FIELDS}}
     (problem,) = problems_of(in_json(resources, terraform={}, module={"more": {"source": "./more"}}), FORMAT)
-    assert problem.startswith("3: `module`: it may hold resources `kafka_acl`, which only Terraform can tell; give")
+    assert problem.startswith("3: `module`: it may hold `kafka_acl` resources, which only Terraform can tell; give")
     assert bindings_of(in_json(resources, module={}), FORMAT) == [acl()]
 
 
@@ -145,9 +145,12 @@ def test_a_module_in_json_is_told_by_its_line() -> None:
         (one(for_each="${toset([])}"), "4: `for_each`: only Terraform can tell how many"),
         (one(acl_host="%{ if x }a%{ endif }"), "4: `acl_host`: only a text in quotes can be read"),
         (one(hots="*"), "4: `hots`: there is no such field; remove it"),
-        (one(acl_operation="READ"), "4: `acl_operation`: `READ` is none of its words; write one of All, Read"),
-        (one(resource_type="TransactionalId"), "4: `resource_type`: `TransactionalId` is none of its words"),
-        (one(resource_pattern_type_filter="Match"), "4: `resource_pattern_type_filter`: `Match` is none"),
+        (one(acl_operation="READ"), "4: `acl_operation`: `READ` is not one of its values; write one of All, Read"),
+        (one(resource_type="TransactionalId"), "4: `resource_type`: `TransactionalId` is not one of its values"),
+        (
+            one(resource_pattern_type_filter="Match"),
+            "4: `resource_pattern_type_filter`: `Match` is not one of its values",
+        ),
         (one(acl_principal="alice"), "4: Could not parse principal from `alice`"),
         ({"kafka_acl": {"a": {}}}, "4: `resource_name`: the field is missing"),
         ([], "2: `resource`: write an object of types, names and resources"),
@@ -214,4 +217,4 @@ def test_what_is_wrong_in_a_state_is_told_with_its_resource(changes: dict[str, o
 
 
 def test_a_state_without_acls_is_told() -> None:
-    assert problems_of(b'{"format_version": "1.0"}')[0].startswith("1: no ACL is in it, read as terraform")
+    assert problems_of(b'{"format_version": "1.0"}')[0].startswith("1: it holds no ACLs in the format terraform")

@@ -38,7 +38,7 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         ("what-if --create x --name ../x", "--name: `../x` can't be a folder's name"),
         ("what-if --create x --until noon", "--until: `noon` is not a time"),
         ("export --ranges 0", "--ranges: expected a whole number from 1 to"),
-        ("exprot", r"JOB: `exprot` is none of export, .*; did you mean export\?"),
+        ("exprot", r"JOB: `exprot` is not one of export, .*; did you mean export\?"),
         ("hygiene --nights 3", "there is no `--nights`"),
         ("hygiene --dyas 3", r"there is no `--dyas`; did you mean --days\?"),
     ],

@@ -105,7 +105,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_workers_that_never_become_ready_end_the_service_with_a_reason(caplog: pytest.LogCaptureFixture) -> None:
     programs = Programs(DIES)
     with pytest.raises(
-        CommandError, match=r"^worker 1 ended 5 times in a row .* the last time by exit code 7; the log"
+        CommandError, match=r"^worker 1 ended 5 times in a row .* the last time by exit code 7; see the log"
     ):
         run(Supervisor(1, programs))
     assert programs.started == [1] * 5

@@ -130,7 +130,7 @@ def test_kafka_14214_a_later_allow_is_never_seen_without_the_earlier_deny() -> N
     """Both stand in one transaction: before it neither is seen, after it both, and half of it is refused."""
     image = image_of([])
     records = transaction(0, image.hash, [put(deny("orders"), 1), put(allow("orders", operation=AclOperation.ALL), 2)])
-    with pytest.raises(PoisonedRecordException, match="not whole"):
+    with pytest.raises(PoisonedRecordException, match="incomplete"):
         image.apply(records[:1])
     assert not allowed(image, "User:alice", WRITE, "orders")
     after = image.apply(records)

@@ -44,8 +44,8 @@ async def test_a_guard_that_does_not_hold_is_412_and_says_where_the_store_stands
         "type": "urn:klamm:error:INVALID_UPDATE_VERSION",
         "title": "Invalid update version",
         "status": 412,
-        "detail": f"the store stands at `{epoch}:1`, not at `{epoch}:0`: it has changed since, and nothing was "
-        "written; read again, and send the token of what you read",
+        "detail": f"the store is at `{epoch}:1`, not at `{epoch}:0`: it has changed since, so nothing was "
+        "written; read again, and send the token of that reply",
         "code": "INVALID_UPDATE_VERSION",
         "error_code": 95,
         "retriable": False,

@@ -168,7 +168,7 @@ async def test_a_poisoned_record_at_its_end_leaves_nothing_of_it() -> None:
         )
         again = store.tables.records[0]
         store.append(store.chained([*drafts, again]))
-        await until(lambda: "is there already" in str(authorizer.readiness.checks()))
+        await until(lambda: "already exists" in str(authorizer.readiness.checks()))
         assert names_in(authorizer.image) == ["x"]
         assert authorizer.image.offset == 1
 

@@ -105,7 +105,7 @@ async def test_a_record_that_can_not_follow_the_image_is_never_half_applied() ->
         await asyncio.sleep(5)
         assert names_in(authorizer.image) == ["a"]
         assert authorizer.readiness.state is State.LAGGING
-        assert "is there already" in str(authorizer.readiness.checks()) or authorizer.metrics.image_load_failures
+        assert "already exists" in str(authorizer.readiness.checks()) or authorizer.metrics.image_load_failures
 
 
 @in_virtual_time

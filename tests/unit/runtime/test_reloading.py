@@ -61,9 +61,9 @@ def record_gone(store: FakeStore) -> None:
     ("change", "why"),
     [
         (other_epoch, "another epoch"),
-        (same_offset_other_history, "another history"),
+        (same_offset_other_history, "a different history"),
         (gone_back, "gone back"),
-        (ahead_with_another_history, "another history"),
+        (ahead_with_another_history, "a different history"),
         (trimmed, "trimmed"),
         (trimmed_wholly, "trimmed"),
         (record_gone, "is gone"),

@@ -132,7 +132,7 @@ async def test_a_write_that_this_image_does_not_show_in_time_is_told_as_such() -
     store = FakeStore()
     async with serving(store) as authorizer:
         store.hang("poll")
-        with pytest.raises(RequestTimedOutException, match="is written") as refusal:
+        with pytest.raises(RequestTimedOutException, match="was written") as refusal:
             await authorizer.updates.create_acls(ROOT, new([acl("a")]), 1)
         assert names_of(store) == ["a"]
         store.release("poll")
@@ -219,7 +219,7 @@ async def test_one_timeout_covers_the_write_and_the_wait_until_it_is_visible() -
         store.hang("poll")
         began_at = now()
         asyncio.get_running_loop().call_later(0.8, store.release, "write")
-        with pytest.raises(RequestTimedOutException, match="is written"):
+        with pytest.raises(RequestTimedOutException, match="was written"):
             await authorizer.updates.create_acls(ROOT, new([acl("a")]), 1)
         assert now() - began_at == pytest.approx(1, abs=0.01)
         store.release("poll")

@@ -94,7 +94,7 @@ def test_a_file_that_is_not_toml_refuses_the_start() -> None:
 
 def test_a_file_that_can_not_be_read_refuses_the_start() -> None:
     Path("klamm.toml").write_bytes(b"\xff")
-    assert _refusal() == "`klamm.toml` is not UTF-8 text; save it as that"
+    assert _refusal() == "`klamm.toml` is not UTF-8 text; save it as UTF-8"
     Path("klamm.toml").unlink()
     Path("klamm.toml").mkdir()
     assert _refusal() == "`klamm.toml` can't be read (Is a directory); let this user read it, or move it away"
@@ -257,7 +257,7 @@ def test_the_servers_that_a_url_may_want_are_named(monkeypatch: pytest.MonkeyPat
 def test_a_port_of_postgresqls_variables_is_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPORT", "planted")
     monkeypatch.setenv("KLAMM_DATABASE_URL", "postgresql://db/klamm")
-    assert _refusal().startswith("KLAMM_DATABASE_URL: the variable PGPORT counts for it, and its port must be a number")
+    assert _refusal().startswith("KLAMM_DATABASE_URL: the variable PGPORT applies to it, and its port must be a number")
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_a_misspelt_option_of_the_database_url_is_told_by_what_was_meant(
     option: str, nearest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KLAMM_DATABASE_URL", f"{DSN}?{option}=planted")
-    assert _refusal() == f"KLAMM_DATABASE_URL: it has an option that there is not; did you mean `{nearest}`?"
+    assert _refusal() == f"KLAMM_DATABASE_URL: it has an unknown option; did you mean `{nearest}`?"
 
 
 def test_a_secret_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +281,7 @@ def test_a_secret_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_secret_given_twice_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
     monkeypatch.setenv("KLAMM_DATABASE_URL_FILE", str(tmp_path / "dsn"))
-    assert _refusal() == "KLAMM_DATABASE_URL_FILE: KLAMM_DATABASE_URL is set, too; give one of them"
+    assert _refusal() == "KLAMM_DATABASE_URL_FILE: KLAMM_DATABASE_URL is set as well; set only one of them"
 
 
 @pytest.mark.parametrize(
@@ -417,10 +417,13 @@ DECIDES = 'role = "decide"\nprincipals = ["User:*"]\n'
         ('role = "observe"\nsubject = "a"\nservice_account = "a/b"', "callers.x: `subject` and `service_account`"),
         ('role = "observe"\nservice_account = "a"', "callers.x.service_account: expected `namespace/name`"),
         ('role = "observe"\ncertificate = "CN:x"', "callers.x.certificate: expected a name"),
-        ('role = "observe"\ncertificate = "DNS:x"', "`klamm.toml`: `callers.x` has a certificate"),
+        ('role = "observe"\ncertificate = "DNS:x"', "`klamm.toml`: `callers.x` has a `certificate`"),
         ('role = "observe"\ngroups = ["eng-*"]', "callers.x: `groups` and `groups_claim` are for callers that speak"),
         ('role = "observe"\ngroups_claim = "groups"', "callers.x: `groups` and `groups_claim` are for callers"),
-        (DECIDES + 'groups_claim = "groups"', "callers.x: `groups_claim` is of JWTs; give the `issuer`"),
+        (
+            DECIDES + 'groups_claim = "groups"',
+            "callers.x: `groups_claim` is for callers with JWTs; give this caller an `issuer`",
+        ),
         (DECIDES + 'groups = ["e*g"]', "callers.x.groups.0: `e*g` has a `*` before its end"),
         (DECIDES + 'groups = [""]', "callers.x.groups.0: a group's name has 1 to 255 characters"),
         (DECIDES + f'groups = ["{"x" * 257}"]', "callers.x.groups.0: a group's name has 1 to 255 characters"),
@@ -430,14 +433,14 @@ DECIDES = 'role = "decide"\nprincipals = ["User:*"]\n'
         ('role = "observe"\nrequests_per_second = 0', "callers.x.requests_per_second:"),
         (
             'role = "observe"\npassword = "a"',
-            "callers.x: there is no `password`; known are certificate, groups, groups_claim, issuer, may_assert",
+            "callers.x: there is no `password`; the known names are certificate, groups, groups_claim, issuer",
         ),
         ('role = "observe"\nrequest_per_second = 5', "no `request_per_second`; did you mean `requests_per_second`?"),
         (
             'role = "observe"\ntokens.file = "t"',
-            "`tokens.file` is a property, not one of a caller; move it above the first `[table]`",
+            "`tokens.file` is a property of its own, not of a caller; move it above the first `[table]`",
         ),
-        ('role = "observe"\nport = 1', "`port` is a property, not one of a caller"),
+        ('role = "observe"\nport = 1', "`port` is a property of its own, not of a caller"),
         ('role = "observe"\nallow.everyone.if.no.acl.found = true', "`allow.everyone.if.no.acl.found` is a property"),
         ('principals = ["User:a"]', 'callers.x.role: it is missing; write for example `role = "decide"`'),
         ('role = "decide"\nprincipals = "User:*"', 'callers.x.principals: expected a list, such as ["User:*"]'),
@@ -451,7 +454,7 @@ DECIDES = 'role = "decide"\nprincipals = ["User:*"]\n'
         ('role = "observe"\nrequests_per_second = true', "callers.x.requests_per_second: expected a whole number"),
         ('role = "observe"\nrequests_per_second = 5.0', "callers.x.requests_per_second: expected a whole number"),
         ("role = 1", "callers.x.role: it should be 'decide', 'admin', 'observe' or 'follow'"),
-        ('role = "observe"', "`callers.x` can't prove itself; set `tokens.file`, or give it `issuer` or `certificate`"),
+        ('role = "observe"', "`callers.x` has no credentials; set `tokens.file`, or give it `issuer` or `certificate`"),
     ],
 )
 def test_a_caller_that_makes_no_sense_is_told_by_its_place(table: str, why: str) -> None:
@@ -474,7 +477,7 @@ def test_a_caller_that_makes_no_sense_is_told_by_its_place(table: str, why: str)
         ({"leeway_s": "61"}, "issuers.corp.leeway_s:"),
         ({"audience": None}, 'issuers.corp.audience: it is missing; write for example `audience = "klamm"`'),
         ({"issuers": '"a"'}, "there is no `issuers`; did you mean `issuer`?"),
-        ({"super.users": '"User:a"'}, "`super.users` is a property, not one of an issuer"),
+        ({"super.users": '"User:a"'}, "`super.users` is a property of its own, not of an issuer"),
         ({"ca_file": '"ca.pem"'}, "`ca_file` is for keys at a URL, but `jwks` is a file"),
         ({"bearer_file": '"token"'}, "`bearer_file` is for keys at a URL, but `jwks` is a file"),
         ({"ca_file": "true"}, "issuers.corp.ca_file: expected the name of a file, in quotes"),
@@ -505,7 +508,7 @@ def test_one_proof_means_one_caller() -> None:
     one = 'role = "observe"\nissuer = "corp"\nsubject = "a"\n'
     corp = '[issuers.corp]\nissuer = "https://x/"\naudience = "klamm"\njwks = "keys.json"\n'
     _toml(f"[callers.a]\n{one}[callers.b]\n{one}{corp}")
-    assert "`callers.b` proves itself by the same as `callers.a`" in _refusal()
+    assert "`callers.b` has the same credentials as `callers.a`" in _refusal()
 
 
 @each_case(
@@ -513,8 +516,8 @@ def test_one_proof_means_one_caller() -> None:
     [
         ('tls.certificate = "a"', "`tls.certificate` and `tls.key` go together"),
         ('tls.client.ca = "a"', "`tls.client.ca` needs `tls.certificate`"),
-        ('tokens.file = "a"', "`tokens.file` is given, but no `[callers.NAME]`"),
-        ('[callers.Orders]\nrole = "observe"', "`klamm.toml`: `callers.Orders`: a name has up to 64 of a-z"),
+        ('tokens.file = "a"', "`tokens.file` is set, but there is no `[callers.NAME]`"),
+        ('[callers.Orders]\nrole = "observe"', "`klamm.toml`: `callers.Orders`: a name has up to 64 characters of a-z"),
         ("[x]", "there is no property `x`"),
         ("[log.x]", "there is no property `log.x`"),
         ('[caller.a]\nrole = "observe"', "there is no table `[caller.a]`; did you mean `[callers.a]`?"),

@@ -56,14 +56,14 @@ def test_what_blames_the_sender_passes_through(fault: Exception) -> None:
 @each_case(
     ("fault", "told"),
     [
-        (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "nobody listens at the host and port"),
-        (OSError("Multiple exceptions: [Errno 111] failed ('::1', 1), [Errno 111] failed ('127.0.0.1', 1)"), "nobody"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "nothing listens on the host and port"),
+        (OSError("Multiple exceptions: [Errno 111] failed ('::1', 1), [Errno 111] failed ('127.0.0.1', 1)"), "nothing"),
         (OSError("Multiple exceptions: [Errno 111] failed ('::1', 1), [Errno 113] failed"), "can't be reached"),
-        (OSError(errno.ENETUNREACH, "x"), "there is no way to the host"),
+        (OSError(errno.ENETUNREACH, "x"), "there is no route to the host"),
         (FileNotFoundError(errno.ENOENT, "x"), "there is no socket in the folder"),
         (OSError(errno.EIO, "x"), "can't be reached"),
         (OSError("x"), "can't be reached"),
-        (socket.gaierror(socket.EAI_NONAME, "x"), "has no address"),
+        (socket.gaierror(socket.EAI_NONAME, "x"), "can't be resolved"),
         (TimeoutError(), "does not answer in time"),
         (TimeoutError(errno.ETIMEDOUT, "x"), "does not answer in time"),
     ],
@@ -76,13 +76,13 @@ def test_the_way_to_the_server_is_told_by_what_is_wrong_with_it(fault: Exception
 @each_case(
     ("sqlstate", "told"),
     [
-        ("28P01", "no such user, or another password"),
+        ("28P01", "the user does not exist, or the password is wrong"),
         ("28000", "has LOGIN"),
         ("53300", "CONNECTION LIMIT"),
         ("42703", "run `klamm migrate`"),
         ("57P03", "starting or shutting down"),
         ("57P04", "was dropped"),
-        ("57P05", "stood idle"),
+        ("57P05", "was idle"),
     ],
 )
 def test_each_refusal_names_its_own_way_out(sqlstate: str, told: str) -> None:

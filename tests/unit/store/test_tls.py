@@ -164,7 +164,7 @@ async def test_what_can_not_be_used_is_named_in_one_line_without_the_url(options
 def test_only_faults_of_tls_are_told_as_such() -> None:
     assert answer_to_tls_fault(ConnectionResetError("x")) is None
     assert answer_to_tls_fault(TimeoutError()) is None
-    assert "offers no TLS" in str(
+    assert "does not offer TLS" in str(
         answer_to_tls_fault(ConnectionError('PostgreSQL server at "planted:5432" rejected SSL upgrade'))
     )
     lost = asyncpg.ConnectionDoesNotExistError("planted")

@@ -79,7 +79,7 @@ async def test_the_groups_that_an_update_was_asked_for_with_are_handed_on() -> N
         (problem(412, "INVALID_UPDATE_VERSION", "it has changed"), InvalidUpdateVersionException, "it has changed"),
         (problem(503, "COORDINATOR_NOT_AVAILABLE", "no database"), StoreUnavailableException, "no database"),
         (problem(401, "AUTHENTICATION_FAILED", "no"), StoreUnavailableException, "credentials"),
-        (Answer(404, b"not here"), StoreUnavailableException, "answers 404, not as Klamm does"),
+        (Answer(404, b"not here"), StoreUnavailableException, "answers with status 404, but not as Klamm does"),
         (Answer(502, b"<html>"), RequestTimedOutException, "unknown"),
         (Answer(200, b"<html>"), RequestTimedOutException, "unknown"),
         (reply(results=[], token=TOKEN), RequestTimedOutException, "unknown"),
@@ -116,7 +116,7 @@ async def test_a_token_is_read_for_each_request_and_never_from_a_file_that_other
             with pytest.raises(StoreUnavailableException) as refused:
                 await written(store, create(topic("orders")))
             assert refused.value.message == (
-                f"upstream.token.file: others can get at the token in `{file}` (mode 0640); make it yours alone: "
-                "chmod 600"
+                f"upstream.token.file: other users can read or change the token in `{file}` (mode 0640); "
+                "restrict it to its owner: chmod 600"
             )
         assert len(server.seen) == 2, "nothing is sent"

@@ -138,7 +138,7 @@ async def test_what_can_not_follow_is_never_handed_over(harm: Change) -> None:
                         handed.extend((await feed.poll(1 + len(handed), 1_000)).records)
                     await asyncio.sleep(0.01)
 
-            with pytest.raises(PoisonedRecordException, match=r"the stream of the upstream .* does not hold"):
+            with pytest.raises(PoisonedRecordException, match=r"the stream of the upstream .* is damaged"):
                 await asyncio.wait_for(take(), 30)
             assert handed == told.records[1 : 1 + len(handed)]
 
@@ -189,8 +189,8 @@ async def test_another_epoch_is_told_by_its_head() -> None:
     ("answer", "words"),
     [
         (problem(401, "AUTHENTICATION_FAILED", "no"), "does not accept this follower's credentials"),
-        (problem(403, "CLUSTER_AUTHORIZATION_FAILED", "may not watch"), "refuses: CLUSTER_AUTHORIZATION_FAILED"),
-        (Answer(502, b"<html>bad gateway"), "answers 502, not as Klamm does"),
+        (problem(403, "CLUSTER_AUTHORIZATION_FAILED", "may not watch"), "refused: CLUSTER_AUTHORIZATION_FAILED"),
+        (Answer(502, b"<html>bad gateway"), "answers with status 502, but not as Klamm does"),
         (Answer(200, b"<html>welcome"), "does not begin"),
         (problem(503, "COORDINATOR_NOT_AVAILABLE", "no", chain=["near", "own"]), "would follow itself"),
     ],

@@ -60,7 +60,8 @@ def test_a_token_file_that_others_can_read_is_refused_with_its_mode_and_the_way_
     with pytest.raises(UsageError) as caught:
         Bearer(replace(ACCESS, token_file=token_file)).header()
     assert str(caught.value) == (
-        f"--token-file: others can get at the token in `{token_file}` (mode 0644); make it yours alone: chmod 600"
+        f"--token-file: other users can read or change the token in `{token_file}` (mode 0644); "
+        "restrict it to its owner: chmod 600"
     )
     token_file.chmod(0o600)
     assert Bearer(replace(ACCESS, token_file=token_file)).header() == {"authorization": f"Bearer {TOKEN}"}
@@ -87,8 +88,8 @@ def test_a_private_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         tls_context(access)
     assert str(caught.value) == (
-        f"--command-config: `ssl.key.location`: others can get at the private key in `{key}` (mode 0644); "
-        "make it yours alone: chmod 600"
+        f"--command-config: `ssl.key.location`: other users can read or change the private key in `{key}` (mode 0644); "
+        "restrict it to its owner: chmod 600"
     )
 
 

@@ -13,7 +13,7 @@ from tests.updates import topic, wanted
 
 LINE = '{"resource_type": "TOPIC", "resource_name": "t0", "principal": "User:a", "operation": "READ", '
 LINE += '"permission_type": "ALLOW"}\n'
-LIKE_NOTHING = f"looks like no format that Klamm reads; name its format with --format: {', '.join(FORMAT_NAMES)}"
+LIKE_NOTHING = f"is in no format that Klamm recognises; name its format with --format: {', '.join(FORMAT_NAMES)}"
 
 
 def refusal(path: Path | str, format_name: str | None = None) -> str:
@@ -44,8 +44,8 @@ def test_a_file_of_no_known_format_is_told_so_and_nothing_else(tmp_path: Path, c
     ("content", "told"),
     [
         (LINE.encode("utf-16"), "is UTF-16; save it as UTF-8"),
-        (b"PK\x03\x04 and more", "is packed by zip; unpack it first"),
-        (b"\xfd7zXZ\x00", "is packed by xz; unpack it first"),
+        (b"PK\x03\x04 and more", "is compressed with zip; decompress it first"),
+        (b"\xfd7zXZ\x00", "is compressed with xz; decompress it first"),
     ],
 )
 def test_a_file_in_another_coat_is_told_what_it_is(tmp_path: Path, content: bytes, told: str) -> None:
@@ -108,7 +108,7 @@ def test_a_file_without_any_acl_is_no_plan(tmp_path: Path, content: bytes, read_
     path = tmp_path / "acls"
     path.write_bytes(content)
     for format_name in (None, read_as):
-        assert f"{path}:1: no ACL is in it, read as {read_as};" in refusal(path, format_name)
+        assert f"{path}:1: it holds no ACLs in the format {read_as};" in refusal(path, format_name)
 
 
 CONFLUENT_TABLE = """\

@@ -84,7 +84,7 @@ def test_long_lists_end_with_how_many_more_there_are(tmp_path: Path) -> None:
 def test_what_is_not_understood_is_an_error_that_names_it(tmp_path: Path) -> None:
     written(tmp_path / "acls" / "a.jsonl", "t0")
     (tmp_path / "acls" / "README.md").write_text("# Our ACLs\n")
-    assert refusal(tmp_path / "acls").startswith(f"`{tmp_path / 'acls' / 'README.md'}` looks like no format")
+    assert refusal(tmp_path / "acls").startswith(f"`{tmp_path / 'acls' / 'README.md'}` is in no format")
 
 
 def test_names_that_begin_with_a_dot_are_left_out_and_told(tmp_path: Path) -> None:

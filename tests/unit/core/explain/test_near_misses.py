@@ -130,20 +130,20 @@ ORDERS = topic("orders")
         (topic("orders", "User:carol"), ("principal",), "the principal were `User:carol`"),
         (ORDERS._replace(host="10.0.0.2"), ("host",), "the client's address were `10.0.0.2`"),
         (ORDERS._replace(host="10.9.0.0/16"), ("host",), "the client's address were in `10.9.0.0/16`"),
-        (ORDERS._replace(host="10.0.0/8"), ("host",), "its host `10.0.0/8` were a range of addresses, which it is not"),
+        (ORDERS._replace(host="10.0.0/8"), ("host",), "its host `10.0.0/8` were a valid range of addresses"),
         (ORDERS._replace(operation=WRITE), ("operation",), "the operation were WRITE"),
         (topic("payments"), ("resource",), "the resource were `payments`"),
         (topic("order"), ("resource",), "its pattern type were PREFIXED"),
         (
             topic("ord*"),
             ("resource",),
-            "its pattern were PREFIXED `ord`, for `*` within a name stands for itself alone",
+            "its pattern were PREFIXED `ord`, because `*` within a name is not a wildcard",
         ),
         (topic("orders-", pattern_type=PREFIXED), ("resource",), "the resource's name began with `orders-`"),
         (
             topic("*", pattern_type=PREFIXED),
             ("resource",),
-            "its pattern type were LITERAL, for PREFIXED `*` covers only names that begin with `*`",
+            "its pattern type were LITERAL, because PREFIXED `*` covers only names that begin with `*`",
         ),
         (ORDERS._replace(resource_type=GROUP), ("resource",), "the resource were a GROUP, not a TOPIC"),
         (

@@ -60,8 +60,8 @@ def test_an_ipv6_address_is_spelled_as_hosts_are_compared() -> None:
         (question("a\0b"), {"resource_name": "a", "pattern_type": PREFIXED}, "begins with `a`"),
         (question("a\ud800"), {"resource_name": "a", "pattern_type": PREFIXED}, "begins with `a`"),
         (question("\0"), {"resource_name": "*"}, "it covers every TOPIC"),
-        (question(principal="User:*"), {}, "no ACL speaks of the caller `User:*` alone"),
-        (question(principal="bob"), {"principal": "User:*"}, "createAcls does not take this caller's"),
+        (question(principal="User:*"), {}, "no ACL can name the caller `User:*` alone"),
+        (question(principal="bob"), {"principal": "User:*"}, "createAcls does not accept this caller's"),
         (question(operation=AclOperation.ANY), {"operation": ALL}, "no ACL can name ANY"),
         (question(operation=AclOperation.UNKNOWN), {"operation": ALL}, "no ACL can name UNKNOWN"),
         (
@@ -106,7 +106,7 @@ def test_a_name_that_is_too_long_is_covered_by_all_of_it_that_fits() -> None:
 def test_where_no_acl_can_help_none_is_named(asked: Question, reason: str) -> None:
     found = smallest_acl(asked)
     assert found.binding is None
-    assert found.note == f"no ACL can allow this, for createAcls takes none that would match: {reason}"
+    assert found.note == f"no ACL can allow this, because createAcls accepts none that would match: {reason}"
 
 
 QUESTIONS = [

@@ -96,8 +96,8 @@ def test_what_a_deny_forbids_an_allow_alone_does_not_mend() -> None:
     assert [each.binding for each in found.denying_acls] == [deny(ORDERS), deny(topic("*", "User:*"))]
     assert found.acl_needed_besides == smallest()
     assert found.note == (
-        "a DENY beats every ALLOW: each of the denying ACLs has to go; "
-        "and then it still takes the ALLOW that is needed besides"
+        "a DENY overrides every ALLOW: each of the denying ACLs must be removed; "
+        "after that, the missing ALLOW is needed as well"
     )
 
 
@@ -107,14 +107,14 @@ def test_where_an_allow_stands_behind_the_deny_nothing_is_needed_besides() -> No
     assert (matching(found), found.matching_acl_count) == ([deny(ORDERS), ORDERS], 2)
     assert (found.denying_acl_count, found.acl_needed_besides, found.near_misses) == (1, None, ())
     assert found.note is not None
-    assert found.note.endswith("an ALLOW that matches is there already")
+    assert found.note.endswith("a matching ALLOW already exists")
 
 
 def test_where_the_denies_are_all_that_is_there_the_default_steps_in() -> None:
     found = explained([deny(ORDERS)], config=EVERYONE)
     assert (found.verdict, found.acl_needed_besides) == (Verdict.DENIED_BY_ACL, None)
     assert found.note is not None
-    assert "`allow.everyone.if.no.acl.found` lets everybody in once they are gone" in found.note
+    assert "`allow.everyone.if.no.acl.found` lets everybody in once they are removed" in found.note
     for other in (topic("orders", "User:carol"), topic("*", "User:carol"), topic("ord", "User:carol", PREFIXED)):
         assert explained([deny(ORDERS), other], config=EVERYONE).acl_needed_besides == smallest(), other
     assert explained([deny(ORDERS), topic("payments")], config=EVERYONE).acl_needed_besides is None
@@ -128,8 +128,8 @@ def test_where_nothing_can_allow_it_that_is_said_besides_the_denies() -> None:
     found = explained([deny(older)], elsewhere)
     assert (found.denying_acl_count, found.smallest_acl, found.acl_needed_besides) == (1, None, None)
     assert found.note == (
-        "a DENY beats every ALLOW: each of the denying ACLs has to go; no ACL can allow this, for createAcls takes "
-        "none that would match: The only valid name for the CLUSTER resource is kafka-cluster"
+        "a DENY overrides every ALLOW: each of the denying ACLs must be removed; no ACL can allow this, because "
+        "createAcls accepts none that would match: The only valid name for the CLUSTER resource is kafka-cluster"
     )
 
 
@@ -160,7 +160,7 @@ def test_a_super_user_passes_whatever_matches() -> None:
     assert (found.verdict, found.acl, found.denying_acls) == (Verdict.SUPER_USER, None, ())
     assert matching(found) == [deny(topic("orders", "User:*"))]
     assert (found.smallest_acl, found.near_misses) == (None, ())
-    assert found.note == "the principal is a super user: it is allowed everything before any ACL is asked"
+    assert found.note == "the principal is a super user: it is allowed everything before any ACL is checked"
 
 
 def test_before_the_first_load_a_super_user_is_explained() -> None:
@@ -207,9 +207,9 @@ def test_a_near_miss_that_has_gone_meanwhile_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("operation", "resource_type", "note"),
     [
-        (WRITE, ResourceType.GROUP, "WRITE is not among the operations of a GROUP"),
-        (AclOperation.ANY, TOPIC, "ANY is not among the operations of a TOPIC"),
-        (READ, ResourceType.ANY, "ANY is no type that a resource has"),
+        (WRITE, ResourceType.GROUP, "the operation WRITE does not apply to a GROUP"),
+        (AclOperation.ANY, TOPIC, "the operation ANY does not apply to a TOPIC"),
+        (READ, ResourceType.ANY, "no resource has the type ANY"),
     ],
 )
 def test_odd_questions_are_answered_and_called_odd(

@@ -31,7 +31,7 @@ class Overgrown(IntEnum):
 
 def test_a_code_without_room_is_refused_by_name() -> None:
     insist_on_room(Overgrown, 16)
-    with pytest.raises(ValueError, match="Overgrown has code 16, and there is room up to 15"):
+    with pytest.raises(ValueError, match="Overgrown has the code 16, but only codes up to 15 fit"):
         insist_on_room(Overgrown, 15)
 
 

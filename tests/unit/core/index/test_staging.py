@@ -226,7 +226,7 @@ def test_there_is_no_commit_before_the_last_step() -> None:
     staged = StagedTransaction(image, records)
     steps = staged.steps()
     while True:
-        with pytest.raises(RuntimeError, match="not all steps are taken"):
+        with pytest.raises(RuntimeError, match="not all steps have been taken"):
             staged.commit()
         if next(steps, "end") == "end":
             break

@@ -28,7 +28,7 @@ def why_not_filter(**fields: Any) -> str | None:  # noqa: ANN401 (any field of a
 # Each row has the faults of all rows below it too: the first check that fails gives the text.
 FAULTS_IN_ORDER: list[tuple[dict[str, object], str]] = [
     ({"resource_name": "x" * 32_768}, "'resourceName' field is too long to be serialized"),
-    ({"resource_name": "a\0"}, "'resourceName' field contains U+0000, which can't be stored; send it without"),
+    ({"resource_name": "a\0"}, "'resourceName' field contains U+0000, which can't be stored; remove it"),
     ({"principal": "x" * 32_768}, "'principal' field is too long to be serialized"),
     ({"host": "x/" * 20_000}, "'host' field is too long to be serialized"),
     ({"resource_type": ResourceType.ANY}, "resourceType must not be ANY"),

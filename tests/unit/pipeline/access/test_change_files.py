@@ -78,7 +78,7 @@ def test_what_becomes_of_an_acl_is_what_the_service_would_do_in_turn(
         ("create", {"context": {}}, "FILE: line 1: `bindings`: the field is missing"),
         ("create", {"filters": []}, "FILE: .*; give a file with `filters` to --delete"),
         ("create", {"context": {}, "filters": []}, "FILE: .*; give a file with `filters` to --delete"),
-        ("create", "no ACLs at all", "FILE: looks like no format that Klamm reads; name its format with --format"),
+        ("create", "no ACLs at all", "FILE: is in no format that Klamm recognises; name its format with --format"),
         ("delete", {"bindings": []}, "FILE: .*unknown field `bindings`; give ACLs to create to --create"),
         ("create", {"bindings": [], "a/b": 1}, "FILE: line 1: `a/b`: there is no such field"),
         ("delete", {"filters": [], "a/b": 1}, "FILE: .*unknown field `a/b`"),
@@ -153,7 +153,7 @@ def test_a_format_that_no_file_shows_can_be_named(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="name its format with --format"):
         read_candidate([("create", str(bare))])
     assert read_candidate([("create", str(bare))], "csv").bindings == _acls()[:1]
-    with pytest.raises(PipelineError, match="--format: `xls` is no format; there are klamm, "):
+    with pytest.raises(PipelineError, match="--format: `xls` is not a format; the formats are klamm, "):
         read_candidate([("create", str(bare))], "xls")
 
 

@@ -74,7 +74,7 @@ def test_whatever_stands_in_a_name_reaches_the_tool_unchanged(text: str) -> None
         ({"resource_name": "two\nlines"}, "no command line can show the resource name"),
         ({"principal": "User:a\x1b[2J"}, "no command line can show the principal"),
         ({"host": "a\rb"}, "no command line can show the host"),
-        ({"resource_type": "CLUSTER", "pattern_type": "PREFIXED"}, "it knows no prefixed cluster"),
+        ({"resource_type": "CLUSTER", "pattern_type": "PREFIXED"}, "it does not support a prefixed cluster"),
         ({"operation": "CLUSTER_ACTION"}, "it refuses CLUSTER_ACTION on TOPIC"),
     ],
 )

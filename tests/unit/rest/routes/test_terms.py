@@ -50,10 +50,10 @@ async def test_what_is_left_out_stays_and_null_takes_away(service: Service) -> N
     [
         ({"owner": ""}, "owner must not be empty"),
         ({"owner": " "}, "owner must not be empty"),
-        ({"owner": "x" * 201}, "owner has 201 characters, and may have 200"),
+        ({"owner": "x" * 201}, "owner has 201 characters, but may have at most 200"),
         ({"owner": "a\nb"}, "owner contains U+000A"),
         ({"owner": "a\u001b[31mb"}, "owner contains U+001B"),
-        ({"expires_at": "2001-01-01T00:00:00Z"}, "expires_at must lie ahead"),
+        ({"expires_at": "2001-01-01T00:00:00Z"}, "`expires_at` must be in the future"),
         ({"expires_at": "0001-01-01T00:00:00+23:00"}, "`expires_at` must be within the years"),
         ({"expires_at": "9999-12-31T23:59:59-12:00"}, "`expires_at` must be within the years"),
         ({"expires_at": "2099-01-01T00:00:00.5Z"}, "expires_at must be a whole second"),

@@ -95,7 +95,7 @@ def test_a_program_that_is_no_postgresql_is_named(tmp_path: Path) -> None:
 def test_a_program_that_may_not_be_run_is_named(tmp_path: Path) -> None:
     folder = _installation(tmp_path / "mine", "18.4") / "bin"
     (folder / "postgres").chmod(0o600)
-    with pytest.raises(EmbeddedPostgresError, match="may not execute the programs in"):
+    with pytest.raises(EmbeddedPostgresError, match="can't execute the programs in"):
         find_binaries(MYSELF, folder)
 
 
@@ -166,12 +166,15 @@ def test_the_copy_of_a_quicker_process_serves_as_well(
 @pytest.mark.usefixtures("wheel_in_a_closed_folder")
 def test_a_copy_that_fails_names_both_folders(tmp_path: Path, stranger: Launcher) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(EmbeddedPostgresError, match=r"closed to `nobody`.* a copy in `.*file/cache` failed: Not a dir"):
+    with pytest.raises(
+        EmbeddedPostgresError,
+        match=r"`nobody`, .* can't enter the folder .* a copy in `.*file/cache` failed: Not a dir",
+    ):
         find_binaries(stranger, cache=tmp_path / "file" / "cache")
 
 
 @as_root
 def test_an_explicit_folder_that_is_closed_to_the_account_is_named(tmp_path: Path, stranger: Launcher) -> None:
     folder = _installation(tmp_path / "closed", "18.4") / "bin"
-    with pytest.raises(EmbeddedPostgresError, match=r"the folder `.*` is closed to `nobody`"):
+    with pytest.raises(EmbeddedPostgresError, match=r"`nobody`, which PostgreSQL runs as, can't enter the folder `.*`"):
         find_binaries(stranger, folder)

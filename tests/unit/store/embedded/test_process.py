@@ -42,7 +42,9 @@ def test_a_normal_user_runs_postgresql_as_himself(tmp_path: Path, monkeypatch: p
 def test_somebody_elses_data_is_refused_to_a_normal_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     owner = tmp_path.stat().st_uid
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    with pytest.raises(EmbeddedPostgresError, match=rf"belongs to user id {owner}, not to {owner + 1}; .*--data-dir"):
+    with pytest.raises(
+        EmbeddedPostgresError, match=rf"belongs to user id {owner}, but Klamm runs as user id {owner + 1}; .*--data-dir"
+    ):
         Account.choose(tmp_path)
 
 
@@ -118,7 +120,9 @@ def test_an_id_that_a_container_does_not_have_is_told(tmp_path: Path, monkeypatc
         raise OSError(errno.EINVAL, "Invalid argument")
 
     monkeypatch.setattr(os, "chown", refuse)
-    with pytest.raises(EmbeddedPostgresError, match=r"can't give .* \(Invalid argument\).* run Klamm as a normal user"):
+    with pytest.raises(
+        EmbeddedPostgresError, match=r"can't change the owner of .* \(Invalid argument\).* run Klamm as a normal user"
+    ):
         Launcher(STRANGER).own(tmp_path)
 
 
@@ -166,7 +170,7 @@ def test_without_proc_a_closed_folder_is_named(tmp_path: Path, monkeypatch: pyte
     tmp_path.chmod(0o700)
     monkeypatch.setattr(Path, "is_dir", lambda _: False)
     with (
-        pytest.raises(EmbeddedPostgresError, match="is closed to the account"),
+        pytest.raises(EmbeddedPostgresError, match="the account that PostgreSQL runs as can't enter the folder"),
         Launcher(FOREIGN).reach(tmp_path / "x"),
     ):
         pass
@@ -196,7 +200,7 @@ def test_an_account_that_can_not_be_had_is_named(monkeypatch: pytest.MonkeyPatch
         raise OSError(errno.EINVAL, "Invalid argument")  # as where a container maps one user only
 
     monkeypatch.setattr(subprocess, "run", refuse)
-    with pytest.raises(EmbeddedPostgresError, match=r"can't become `nobody` to run PostgreSQL \(Invalid argument\)"):
+    with pytest.raises(EmbeddedPostgresError, match=r"can't switch to `nobody` to run PostgreSQL \(Invalid argument\)"):
         Launcher(STRANGER).run([SHELL, "-c", "true"], timeout_s=30)
 
 

@@ -78,7 +78,7 @@ def test_a_link_of_somebody_else_on_the_way_is_refused(tmp_path: Path) -> None:
 def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     os.chown(tmp_path / "data", NOBODY, -1)
-    assert f"`{tmp_path}/data` belongs to user id {NOBODY}, not to 0" in refused(tmp_path / "data")
+    assert f"`{tmp_path}/data` belongs to user id {NOBODY}, but Klamm runs as user id 0" in refused(tmp_path / "data")
     assert list((tmp_path / "data").iterdir()) == []
 
 
@@ -95,8 +95,8 @@ def test_a_way_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> No
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(mode)
     told = refused(tmp_path / "open" / "data")
-    assert f"others may write to `{tmp_path}/open` (mode {mode:04o})" in told
-    assert "put another folder in the place of `data`" in told
+    assert f"other users can write to `{tmp_path}/open` (mode {mode:04o})" in told
+    assert "replace `data` with another folder" in told
     assert list((tmp_path / "open").iterdir()) == []
 
 
@@ -117,7 +117,7 @@ def test_in_a_sticky_folder_somebody_may_have_been_there_before(tmp_path: Path) 
 
 def test_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
     held(tmp_path / "data").chmod(0o777)
-    assert "others may write to" in refused(tmp_path / "data")
+    assert "other users can write to" in refused(tmp_path / "data")
 
 
 def test_one_s_own_group_may_write_as_on_systems_where_each_user_has_one(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_another_group_may_not(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     os.chown(tmp_path / "home", -1, 4711)
     (tmp_path / "home").chmod(0o775)
-    assert "others may write to" in refused(tmp_path / "home" / "data")
+    assert "other users can write to" in refused(tmp_path / "home" / "data")
 
 
 @pytest.mark.parametrize("name", ["lock", "password", "port", "postgresql.log", "postgresql.log.1"])
@@ -144,7 +144,7 @@ def test_a_link_in_a_file_s_place_is_refused(tmp_path: Path, name: str, is_there
         victim.write_text("precious")
     (data / name).unlink(missing_ok=True)
     (data / name).symlink_to(victim)
-    assert f"`{data}/{name}` should be a file, and is a symbolic link" in refused(data)
+    assert f"`{data}/{name}` should be a file, but is a symbolic link" in refused(data)
     assert [path.read_text() for path in tmp_path.glob("victim")] == ["precious"] * is_there
 
 
@@ -153,14 +153,14 @@ def test_a_link_in_the_cluster_s_place_is_refused(tmp_path: Path, name: str) -> 
     data = held(tmp_path / "data")
     (tmp_path / "victim").mkdir()
     (data / name).symlink_to(tmp_path / "victim")
-    assert f"`{data}/{name}` should be a folder, and is a symbolic link" in refused(data)
+    assert f"`{data}/{name}` should be a folder, but is a symbolic link" in refused(data)
 
 
 def test_what_waits_for_a_reader_is_no_file(tmp_path: Path) -> None:
     data = held(tmp_path / "data")
     (data / "lock").unlink()
     os.mkfifo(data / "lock")
-    assert "is of another kind" in refused(data)
+    assert "is something else" in refused(data)
 
 
 @as_root
@@ -171,7 +171,7 @@ def test_a_file_of_somebody_else_is_refused_but_the_password_is_taken_back(tmp_p
     held(data)
     assert (data / "password").stat().st_uid == 0
     os.chown(data / "lock", NOBODY, -1)
-    assert f"lock` belongs to user id {NOBODY}, not to 0" in refused(data)
+    assert f"lock` belongs to user id {NOBODY}, but Klamm runs as user id 0" in refused(data)
 
 
 def test_whoever_is_not_root_has_the_same_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
