@@ -120,6 +120,6 @@ def _word(words: type[_Word], field: str, word: str, problems: list[str]) -> _Wo
     member = words.__members__.get(word)
     if member is None:
         known = ", ".join(each.name for each in words if each.name not in ("UNKNOWN", "ANY", "MATCH"))
-        problems.append(f"`{field}`: `{word[:MAX_SHOWN]}` is none of Kafka's words; write one of {known}")
+        problems.append(f"`{field}`: `{word[:MAX_SHOWN]}` is not a value that Kafka knows; write one of {known}")
         return words(0)
     return member

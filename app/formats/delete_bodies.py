@@ -58,7 +58,7 @@ def _filter(place: str, given: msgspec.Struct) -> AclBindingFilter:
         if fields[name] not in known:
             shown = fields[name][:MAX_SHOWN]
             raise ValueError(
-                f"`{shown}` is none of Kafka's words, send one of {', '.join(known)} - at `{place}.{name}`"
+                f"`{shown}` is not a value that Kafka knows; send one of {', '.join(known)} - at `{place}.{name}`"
             )
         fields[name] = known[fields[name]]
     found = AclBindingFilter(**fields)

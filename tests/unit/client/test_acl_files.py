@@ -135,18 +135,18 @@ def test_a_file_without_any_acl_is_refused(path: Path, content: bytes) -> None:
         (
             line(operation="read"),
             (
-                "`operation`: `read` is none of Kafka's words; write one of ALL, READ, WRITE, CREATE, DELETE, ALTER, "
-                "DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CREATE_TOKENS, "
+                "`operation`: `read` is not a value that Kafka knows; write one of ALL, READ, WRITE, CREATE, DELETE, "
+                "ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CREATE_TOKENS, "
                 "DESCRIBE_TOKENS, TWO_PHASE_COMMIT"
             ),
         ),
         (
             line(permission_type="Deny"),
-            "`permission_type`: `Deny` is none of Kafka's words; write one of DENY, ALLOW",
+            "`permission_type`: `Deny` is not a value that Kafka knows; write one of DENY, ALLOW",
         ),
         (
             line(pattern_type="prefix"),
-            "`pattern_type`: `prefix` is none of Kafka's words; write one of LITERAL, PREFIXED",
+            "`pattern_type`: `prefix` is not a value that Kafka knows; write one of LITERAL, PREFIXED",
         ),
         (line(pattern_type="MATCH"), "patternType must not be MATCH"),
         (line(operation="UNKNOWN"), "Invalid operation UNKNOWN"),

@@ -71,7 +71,7 @@ async def test_a_principal_shows_what_it_may_do_and_everything_is_taken_in_one_p
     page = await browser.send(plan.form("Remove 2 ACLs"), comment="left the company")
     assert "ACLs of its own 0" in words(page)
     assert service.authorizer.image.acl_count == 1
-    assert "is no principal" in (await browser.go("/console/principal?principal=bob", 400)).text
+    assert "is not a principal" in (await browser.go("/console/principal?principal=bob", 400)).text
 
 
 async def test_the_table_is_filtered_by_its_address_and_paged(service: Service, browser: Browser) -> None:

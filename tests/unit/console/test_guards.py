@@ -119,7 +119,7 @@ async def test_without_callers_one_acts_as_whom_one_chooses_and_sees_it(service:
     assert "acting as User:carol" in " ".join(page.text.split())
     assert "Allow for good" not in page.buttons
     assert "begin" not in page.text
-    assert "is no principal" in (await browser.send(page.form("Change"), 400, principal="carol")).text
+    assert "is not a principal" in (await browser.send(page.form("Change"), 400, principal="carol")).text
     await service.grant([allow("ALTER", "kafka-cluster", principal="User:carol", type_="CLUSTER")])
     assert "Allow for good" in (await browser.go(BOB)).buttons
 

@@ -108,7 +108,7 @@ def test_a_name_with_commas_that_nobody_quoted_is_put_together_around_the_words(
         ("User:a," + "b," * 200 + "TOPIC,LITERAL,x,READ,ALLOW,*", "207 fields for 7 columns, and their values"),
         ("User:a,TOPIC,LITERAL, x,READ,ALLOW,*", "`resource_name`: white space at its start or end"),
         ("User:a,TOPIC,LITERAL,x,READ,ALLOW,*\t", "`host`: white space at its start or end"),
-        ("User:a,TOPIC,LITERAL,x,FLY,ALLOW,*", "`operation`: `FLY` is none of Kafka's words"),
+        ("User:a,TOPIC,LITERAL,x,FLY,ALLOW,*", "`operation`: `FLY` is not a value that Kafka knows"),
         ("User:a,TOPIC,MATCH,x,READ,ALLOW,*", "patternType must not be MATCH"),
         (",TOPIC,LITERAL,x,READ,ALLOW,*", "Could not parse principal from ``"),
         ("a,TOPIC,LITERAL,x,READ,ALLOW,*", "Could not parse principal from `a`"),

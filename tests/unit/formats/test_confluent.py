@@ -68,7 +68,7 @@ def test_klamms_own_json_is_not_taken_for_it() -> None:
         ({"data": [{**FIELDS, "host": None}]}, "1: `host`: the value is not text; write a string"),
         ({"data": [{**FIELDS, "hots": "*"}]}, "1: `hots`: there is no such field; remove it"),
         ({"data": [{k: v for k, v in FIELDS.items() if k != "host"}]}, "1: `host`: the field is missing"),
-        ({"data": [{**FIELDS, "operation": "FLY"}]}, "1: `operation`: `FLY` is none of Kafka's words"),
+        ({"data": [{**FIELDS, "operation": "FLY"}]}, "1: `operation`: `FLY` is not a value that Kafka knows"),
         ({"data": [{**FIELDS, "pattern_type": "ANY"}]}, "1: patternType must not be ANY"),
         ({"data": [7]}, "1: not an object; write one with the fields of a binding"),
         ({"data": {}}, "1: not JSON: Expecting '['"),
@@ -173,7 +173,7 @@ def test_without_a_host_which_the_cli_leaves_out_for_the_cloud_nothing_is_guesse
     [
         ("  operation: READ\n", "", "1: `operation`: the field is missing"),
         ("ALLOW", "no", "1: `permission`: the value is not text"),
-        ("ALLOW", "PERMIT", "1: `permission_type`: `PERMIT` is none"),
+        ("ALLOW", "PERMIT", "1: `permission_type`: `PERMIT` is not"),
         ("  host", "  hots: x\n  host", "1: `hots`: there is no such field"),
         ("test-topic", "test-to...\n- x", "8: not YAML"),
     ],

@@ -116,8 +116,8 @@ def test_texts_that_look_like_the_format_are_read_back(binding: AclBinding) -> N
         ([HEADER, ENTRY.replace("host=", "hast=")], "2: neither a resource nor an entry"),
         ([HEADER, ENTRY.replace("ALLOW)", "ALLOW")], "2: neither a resource nor an entry"),
         ([HEADER, ENTRY.replace("DESCRIBE_CONFIGS", "UNKNOWN")], "2: Invalid operation UNKNOWN"),
-        ([HEADER, ENTRY.replace("DESCRIBE_CONFIGS", "FLY")], "2: `operation`: `FLY` is none of Kafka's words"),
-        ([HEADER.replace("TOPIC", "Topic"), ENTRY], "2: `resource_type`: `Topic` is none of Kafka's words"),
+        ([HEADER, ENTRY.replace("DESCRIBE_CONFIGS", "FLY")], "2: `operation`: `FLY` is not a value that Kafka knows"),
+        ([HEADER.replace("TOPIC", "Topic"), ENTRY], "2: `resource_type`: `Topic` is not a value that Kafka knows"),
         (["Current ACLs for resource `?`:\n", ENTRY], "1: a resource that can't be read"),
         (
             ["Are you sure you want to remove ACLs: \n", " " + ENTRY],
