@@ -47,8 +47,9 @@ _HYGIENE = tuple(
 )
 """About half of the work on Spark."""
 
-_ALONE = f"{_SPARK}test_two_at_once.py"
-"""Its tests start a JVM for each command and use no session: each may have any worker."""
+_PAST = "tests/integration/test_store_at.py::test_many_answers"
+_ALONE = (f"{_SPARK}test_two_at_once.py", _PAST)
+"""Each of these tests may have any worker: they take minutes, and use no session."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -62,7 +63,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, lest workers that share the suite out end with them; the rest as it was shuffled."""
     left_out.mark_full(items)
-    places = (*_LONGEST, _LONG)
+    places = (*_LONGEST, (*_LONG, _PAST))
     items.sort(key=lambda item: [item.nodeid.startswith(place) for place in places], reverse=True)
 
 
