@@ -77,6 +77,10 @@ def visit(page: Path, folder: Path, *more: str, fragment: str = "") -> Visit:
     return Visit(ended.stdout, console, _requests(json.loads(net_log.read_text(encoding="utf-8"))))
 
 
+class NavigatedError(Exception):
+    """The page gave way to the next one before it answered."""
+
+
 class Page:
     """A page in a browser of its own that can be asked and worked, at a width and in a theme."""
 
@@ -143,6 +147,8 @@ class Page:
         while time.monotonic() < deadline:
             reply = json.loads(self._read(deadline))
             if reply.get("id") == self._number:
+                if "navigated" in reply.get("error", {}).get("message", ""):
+                    raise NavigatedError(reply["error"]["message"])
                 assert "error" not in reply, reply["error"]
                 result: dict[str, Any] = reply["result"]
                 return result
@@ -173,9 +179,15 @@ class Page:
 
     def until(self, expression: str) -> None:
         deadline = time.monotonic() + _PATIENCE_S
-        while not self.ask(expression):
+        while not self._holds(expression):
             assert time.monotonic() < deadline, expression
             time.sleep(0.05)
+
+    def _holds(self, expression: str) -> bool:
+        try:
+            return bool(self.ask(expression))
+        except NavigatedError:
+            return False
 
     def type(self, selector: str, text: str) -> None:
         """Put the text into a field as a hand would: into the focus, all at once."""

@@ -158,7 +158,19 @@ class _Connection:
         return f"request {self.age} of its connection to {self.url}"
 
     def post(self, path: str, body: Json) -> Json:
-        """The body of a 200. Raises OSError, or ValueError for anything else."""
+        """The body of a 200. Raises OSError, or ValueError for anything else.
+
+        Asks again where other processes have the replica's core, so that it is overloaded: nothing was done then.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        while (reply := self._answer(path, body)) is None:
+            if time.monotonic() > deadline:
+                raise ValueError(f"overloaded for {PATIENCE_S:g} s")
+            time.sleep(POLL_S)
+        return reply
+
+    def _answer(self, path: str, body: Json) -> Json | None:
+        """None: it is overloaded."""
         stream = self._usable()
         self.age += 1
         content = json.dumps(body).encode()
@@ -169,6 +181,8 @@ class _Connection:
         status, headers, reply = _reply_on(stream)
         if b"connection: close" in headers.lower() or self.age >= _LONGEST_LIFE:
             self.close()
+        if status == http.client.TOO_MANY_REQUESTS:
+            return None
         if status != http.client.OK:
             raise ValueError(f"{status}: {reply!r}")
         value: Json = json.loads(reply)
