@@ -41,7 +41,7 @@ def grows(work: Callable[[int], Callable[[], object]], size: int) -> float:
 
 
 def is_linear(work: Callable[[int], Callable[[], object]], size: int) -> bool:
-    """Whether the work is at worst linear. It is asked anew, as neighbours that leave it no cache make it look worse."""
+    """Whether the work is at worst linear. It is asked anew, as neighbours that leave it no cache can spoil a round."""
     for _ in range(_ROUNDS):
         if grows(work, size) < MOST:
             return True
