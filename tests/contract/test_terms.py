@@ -117,14 +117,14 @@ async def test_a_comment_stands_in_every_record_of_its_call_and_in_no_other(subj
     for each in (
         make(NewAcl(topic("a")), NewAcl(topic("b")), comment=ODD),
         create(topic("c")),
-        AlterConfigs([("super.users", "User:a")], ACTOR, comment="why"),
         DeleteAcls([AclBindingFilter(resource_name="a")], ACTOR, comment="gone"),
+        AlterConfigs([("super.users", "User:a")], ACTOR, comment="why"),
     ):
         # What is handed on at once may be written in any order.
         await subject.write(each)
 
     records = (await subject.behind(0, 5)).records
-    assert [record.comment for record in records] == [ODD, ODD, None, "why", "gone"]
+    assert [record.comment for record in records] == [ODD, ODD, None, "gone", "why"]
     assert [hash_version(record) for record in records] == [2, 2, 1, 2, 2]
     assert follows(records)
 
