@@ -73,6 +73,8 @@ class Sent:
     answers: int = 0
     connections: int = 0
     slowest_s: float = 0.0
+    asked_again: int = 0
+    """How often a replica was overloaded."""
     failures: list[str] = field(default_factory=list)
     created: list[str] = field(default_factory=list)
     by_replica: Counter[str] = field(default_factory=Counter)
@@ -117,6 +119,8 @@ class Traffic:
             self._send(connection, number)
             number += THREADS
         connection.close()
+        with self._lock:
+            self.sent.asked_again += connection.asked_again
 
     def _send(self, connection: "_Connection", number: int) -> None:
         name = f"rolling-{number}" if number % _CREATE_EACH == 0 else None
@@ -149,6 +153,7 @@ class _Connection:
     def __init__(self, endpoints: Endpoints, turn: int) -> None:
         self.url = ""
         self.age = 0
+        self.asked_again = 0
         self._endpoints = endpoints
         self._turn = turn
         self._stream: socket.socket | None = None
@@ -166,6 +171,7 @@ class _Connection:
         while (reply := self._answer(path, body)) is None:
             if time.monotonic() > deadline:
                 raise ValueError(f"overloaded for {PATIENCE_S:g} s")
+            self.asked_again += 1
             time.sleep(POLL_S)
         return reply
 

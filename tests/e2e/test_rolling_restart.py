@@ -47,7 +47,8 @@ def test_a_rolling_restart_fails_no_request(store: Store) -> None:
         sent, took_s = traffic.sent, time.monotonic() - began_at
         print(
             f"{sent.answers} requests in {took_s:.1f} s over {sent.connections} connections, {restarts} restarts, "
-            f"{len(sent.created)} ACLs created, slowest {sent.slowest_s * 1000:.0f} ms; {dict(sent.by_replica)}"
+            f"{len(sent.created)} ACLs created, slowest {sent.slowest_s * 1000:.0f} ms, "
+            f"{sent.asked_again} asked again; {dict(sent.by_replica)}"
         )
         assert sent.failures == []
         assert sent.answers >= REQUESTS

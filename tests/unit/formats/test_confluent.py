@@ -173,7 +173,7 @@ def test_without_a_host_which_the_cli_leaves_out_for_the_cloud_nothing_is_guesse
     [
         ("  operation: READ\n", "", "1: `operation`: the field is missing"),
         ("ALLOW", "no", "1: `permission`: the value is not text"),
-        ("ALLOW", "PERMIT", "1: `permission_type`: `PERMIT` is not"),
+        ("ALLOW", "PERMIT", "1: `permission_type`: `PERMIT` is not a value that Kafka knows"),
         ("  host", "  hots: x\n  host", "1: `hots`: there is no such field"),
         ("test-topic", "test-to...\n- x", "8: not YAML"),
     ],

@@ -53,7 +53,10 @@ def test_it_is_written_as_rpk_lists_it() -> None:
         ({"matches": None}, "1: it holds no ACLs in the format rpk"),
         ({"matches": {}}, "1: `matches`: not a list"),
         ({"matches": [FIELDS, {**FIELDS, "principal": "RedpandaRole:ops"}]}, "1: `principal`: a role of Redpanda"),
-        ({"matches": [FIELDS, {**FIELDS, "resource_type": "SR_SUBJECT"}]}, "1: `resource_type`: `SR_SUBJECT` is not"),
+        (
+            {"matches": [FIELDS, {**FIELDS, "resource_type": "SR_SUBJECT"}]},
+            "1: `resource_type`: `SR_SUBJECT` is not a value that Kafka knows",
+        ),
         ({"matches": [{**FIELDS, "hots": "*"}]}, "1: `hots`: there is no such field"),
         ({"filters": [{**FILTER, "message": "TIMEOUT"}], "matches": [FIELDS]}, "1: `filters`: one of them failed"),
         ({"filters": "x", "matches": [FIELDS]}, "1: `filters`: one of them failed"),

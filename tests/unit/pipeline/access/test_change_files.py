@@ -86,7 +86,7 @@ def test_what_becomes_of_an_acl_is_what_the_service_would_do_in_turn(
         (
             "create",
             {"bindings": [BINDING, {**BINDING, "operation": "EAT"}]},
-            "FILE: line 1: `operation`: `EAT` is not",
+            "FILE: line 1: `operation`: `EAT` is not a value that Kafka knows",
         ),
         ("create", {"bindings": [{**BINDING, "actor": "me"}]}, "FILE: line 1: `actor`: there is no such field"),
         ("create", {"bindings": [{**BINDING, "host": None}]}, "FILE: line 1: `host`: the value is not text"),
@@ -99,7 +99,7 @@ def test_what_becomes_of_an_acl_is_what_the_service_would_do_in_turn(
         (
             "delete",
             {"filters": [{}, {"pattern_type": "GLOB"}]},
-            r"FILE: `GLOB` is not .* at `\$.filters\[1\].pattern_type`",
+            r"FILE: `GLOB` is not a value that Kafka knows; .* at `\$.filters\[1\].pattern_type`",
         ),
         (
             "delete",
