@@ -60,7 +60,7 @@ class Stream:
 
     def until(self, token: str) -> None:
         eventually(lambda: self.seen.token == token or self.fault is not None, f"the reader sees {token}")
-        assert self.fault is None
+        assert self.fault is None, self.fault
 
     def ended(self) -> str | None:
         self._thread.join(60)
@@ -164,17 +164,14 @@ def test_bad_questions_are_refused_before_the_first_byte(patient: Service, query
 
 
 def test_a_client_that_leaves_gives_its_place_back(service: Service) -> None:
-    query = f"after={token_of(service)}&bookmark_ms=200"
+    token = token_of(service)
+    query = f"after={token}&bookmark_ms=200"
     with contextlib.ExitStack() as stack:
         readers = [stack.enter_context(Stream(service.url, query)) for _ in range(5)]
-        faults: list[BaseException] = []
-
-        def are_there() -> bool:
-            faults.extend(each.fault for each in readers if each.fault is not None)
-            return bool(faults) or service.metric("klamm_watch_readers") == len(readers)
-
-        eventually(are_there, "all are there")
-        assert faults == []
+        for each in readers:
+            each.until(token)
+        assert [each.seen.ended for each in readers] == [None] * 5
+        eventually(lambda: service.metric("klamm_watch_readers") == len(readers), "all are counted")
     eventually(lambda: service.metric("klamm_watch_readers") == 0, "all have gone")
     in_flight = 'klamm_admission_requests{pool="watchers",state="in_flight"}'
     eventually(lambda: service.metric(in_flight) == 0, "their places are free")
