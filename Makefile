@@ -91,7 +91,7 @@ format: $(STAMP) ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix-only --quiet .
 
-GATE_TESTS := $(BIN)/pytest tests/unit tests/architecture tests/differential -m 'not slow' -q -p no:cacheprovider \
+GATE_TESTS := $(BIN)/pytest tests/unit tests/architecture tests/differential -m 'not slow and not long' -q -p no:cacheprovider \
 	-p no:schemathesis --hypothesis-profile check -n 3 --dist worksteal
 
 # Without its cache mypy takes a core for 20 s: the tests have the other one.

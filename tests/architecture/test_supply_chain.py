@@ -141,6 +141,7 @@ def test_what_serves_is_locked_alike_for_serving_and_for_testing() -> None:
         assert pin.hashes == tested[name].hashes, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("lock", "is_pipeline"), [("requirements.lock", False), ("requirements-spark.lock", True)])
 def test_nothing_is_imported_that_only_tests_have(lock: str, is_pipeline: bool) -> None:  # noqa: FBT001 - a parameter
     locked = _pins(lock)
@@ -296,6 +297,7 @@ def test_an_audit_names_each_advisory(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "audit: httpx 0.28.1: PYSEC-2030-1, mended in no version yet\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("probe", "lock"),
     [

@@ -66,6 +66,7 @@ LISTED = reply(acls=[{"id": "00000000-0000-0000-0000-000000000001", **ODD}], tok
 LATIN_1 = {**os.environ, "PYTHONIOENCODING": "latin-1"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments", [["export", "--format", "csv"], ["acls", "--list"], ["acls", "--list", "--output", "yaml"]]
 )

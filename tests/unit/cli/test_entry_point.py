@@ -216,6 +216,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"klamm {__version__}\n"
 
 
+@pytest.mark.long
 @each_case(("command", "status"), [("serve", 0), ("openapi", 130), ("migrate", 130), ("import", 130)])
 @each_case("order", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_of_the_very_start_is_no_fault(command: str, status: int, order: signal.Signals) -> None:

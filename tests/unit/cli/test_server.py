@@ -139,6 +139,7 @@ async def _until(check: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_while_it_drains_everything_is_answered_until_a_second_signal(second: signal.Signals) -> None:
     app = _App()

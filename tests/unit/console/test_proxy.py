@@ -31,6 +31,7 @@ async def test_the_token_that_a_proxy_sends_is_whose_page_it_is(with_callers: Gu
     assert (await stranger.go(BOB)).reply.url.path == "/console/sign-in", "nothing of it is kept"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "header",
     [

@@ -166,6 +166,7 @@ def test_what_a_question_costs_depends_on_its_name_alone(
         assert_bounded(image, name)
 
 
+@pytest.mark.long
 @each_case("shape", SHAPES)
 @each_case("host", ["*", "10.0.0.0/8"])
 def test_thousand_lengths_cost_no_more_than_the_name(shape: Callable[[int], list[str]], host: str) -> None:

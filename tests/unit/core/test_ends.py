@@ -209,6 +209,7 @@ def test_a_deny_holds_beyond_its_end() -> None:
     )
 
 
+@pytest.mark.long
 def test_ten_thousand_acls_that_end_at_once_cost_nothing_when_they_do() -> None:
     stored = [ending(acl, n % 3) for n, acl in enumerate(numbered(topic(f"t{n}") for n in range(10_000)))]
     image = image_of(stored).as_of(at(-1))

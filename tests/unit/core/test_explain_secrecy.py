@@ -120,6 +120,7 @@ def crowds() -> list[list[AclBinding]]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("most", [20_000, 350, 100])
 @pytest.mark.parametrize("name", ["orders", "orders" + "x" * 590])
 def test_a_crowd_of_others_does_not_change_what_is_near(monkeypatch: pytest.MonkeyPatch, name: str, most: int) -> None:

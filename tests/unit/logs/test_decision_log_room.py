@@ -100,6 +100,7 @@ def test_ordinary_principals_and_single_actions_have_a_line_an_action(
     assert all("actions" not in json.loads(each) for each in written)
 
 
+@pytest.mark.long
 def test_no_line_gets_longer_than_the_pipeline_reads(tmp_path: Path) -> None:
     names = [f"{at}" + "\x7f" * 6_000 for at in range(100)]
     written = lines(tmp_path, decided(ESCAPED, names, client_id="\x7f" * 32_767))

@@ -138,6 +138,7 @@ async def test_cve_2023_43645_nothing_recurses_as_deep_as_a_body_says(service: S
         assert "deep" in reply.json()["detail"] or "many values" in reply.json()["detail"]
 
 
+@pytest.mark.long
 async def test_cve_2023_35933_a_long_search_lets_others_in_between(service: Service) -> None:
     """A list that looks at everything and finds nothing must not hold up whoever asks meanwhile."""
     await service.grant([allow("READ", f"topic-{n}") for n in range(10_000)])

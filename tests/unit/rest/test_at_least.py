@@ -44,6 +44,7 @@ async def test_a_token_of_another_epoch_is_refused(service: Service, method: str
     assert problem["code"] == "TOKEN_EPOCH_MISMATCH"
 
 
+@pytest.mark.long
 @every_call
 async def test_a_state_that_does_not_come_is_said_to_be_missing(service: Service, method: str, path: str) -> None:
     await service.grant([allow("READ", "orders")])

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.cases import each_case
 from tests.e2e.bodies import BODIES, JSON_TYPE, pointers, refusal
 from tests.e2e.service import Json
@@ -15,6 +17,7 @@ def test_every_route_with_a_body_is_on_the_list() -> None:
     assert documented_posts() == set(BODIES)
 
 
+@pytest.mark.long
 @every_route
 async def test_every_spoiled_body_is_refused_naming_the_field(service: Service, path: str) -> None:
     bodies = list(spoiled(path))

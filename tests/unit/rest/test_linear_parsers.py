@@ -387,6 +387,7 @@ def test_a_parser_takes_no_longer_than_its_input_is_long(parser: str, shape: str
     assert is_linear(work, size)
 
 
+@pytest.mark.long
 def test_what_is_not_linear_is_seen() -> None:
     def pairs(n: int) -> Callable[[], object]:
         return lambda: sum(1 for _ in range(n) for _ in range(n))

@@ -125,6 +125,7 @@ def test_a_pattern_that_is_worse_than_linear_is_found() -> None:
         assert any(grows(work_of(pattern, "search", shape), 96) >= MOST for shape in shapes(pattern)), bad
 
 
+@pytest.mark.long
 def test_patterns_stand_where_they_are_found() -> None:
     hidden = []
     for module in modules():

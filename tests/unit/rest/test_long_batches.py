@@ -74,6 +74,7 @@ async def test_a_word_that_is_none_is_named_by_its_place_in_the_batch(service: S
     assert [each["pointer"] for each in reply.json()["errors"]] == ["/actions/200/operation"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("breathless")
 @pytest.mark.parametrize("rounds", [5, pytest.param(15, marks=pytest.mark.slow)])
 async def test_all_of_a_reply_is_at_one_offset_whatever_is_written_meanwhile(service: Service, rounds: int) -> None:

@@ -169,6 +169,7 @@ async def compare(it: Twins, draw: random.Random, cluster: str, *, at_least: int
     return decided, it.fast.answered - before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("guarded", [False, True])
 @pytest.mark.parametrize("level", ["INFO", pytest.param("DEBUG", marks=pytest.mark.slow)])
 async def test_nobody_can_tell_it_from_the_long_way(

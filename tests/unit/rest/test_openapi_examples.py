@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from app.core.kafka.bindings import AclBinding
 from app.formats.feed_events import Bookmark, Transaction, decode
@@ -59,6 +60,7 @@ async def id_here(service: Service, response: dict[str, Any]) -> str:
     return str(acl["id"])
 
 
+@pytest.mark.long
 @each_case("operation_id", sorted(CALLS.keys() - {"watch"}))
 async def test_the_example_is_what_a_service_with_the_examples_acls_answers(operation_id: str) -> None:
     media_type, expected = content_of(CALLS[operation_id][2]["responses"]["200"])

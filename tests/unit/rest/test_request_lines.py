@@ -84,6 +84,7 @@ def cuts(data: bytes) -> list[tuple[bytes, ...]]:
     return [(data,), tuple(data[at : at + 1] for at in range(len(data))), *two]
 
 
+@pytest.mark.long
 @each_case("before", [b"", *GOOD])
 @each_case("what", BAD_STARTS)
 async def test_a_request_that_does_not_begin_like_one_is_refused(shared: Connections, what: str, before: bytes) -> None:
@@ -96,6 +97,7 @@ async def test_a_request_that_does_not_begin_like_one_is_refused(shared: Connect
         assert closed, segments
 
 
+@pytest.mark.long
 @each_case("before", [b"", *GOOD])
 @each_case("line", HEADS)
 @each_case("what", BAD_HEADS)

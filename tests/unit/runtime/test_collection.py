@@ -70,6 +70,7 @@ async def test_full_collections_are_its_own_and_come_in_time(
     assert gc.get_threshold() == usual
 
 
+@pytest.mark.long
 async def test_what_the_feed_adds_is_frozen_before_it_is_much(
     collector: tuple[Collector, Metrics, list[int]],
 ) -> None:

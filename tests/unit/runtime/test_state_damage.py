@@ -146,6 +146,7 @@ def resealed(content: bytes, **changes: bytes) -> bytes:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", [None], indirect=True, ids=["sums"])
 @pytest.mark.parametrize(
     "change",

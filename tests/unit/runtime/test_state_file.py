@@ -240,6 +240,7 @@ async def test_the_file_says_when_the_source_was_last_seen(tmp_path: Path) -> No
         assert 49 < authorizer.readiness.age_s < 75
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_long_tail_is_made_into_a_new_snapshot(tmp_path: Path) -> None:
     store = filled("a")
@@ -299,6 +300,7 @@ async def test_a_folder_that_was_taken_away_comes_back_with_one_writer(tmp_path:
             await until_kept(tmp_path, store)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EIO, errno.EROFS])
 @in_virtual_time
 async def test_a_disk_that_takes_nothing_keeps_nobody_from_anything(

@@ -202,6 +202,7 @@ async def test_a_filter_shows_its_records_and_how_many_are_left_out() -> None:
         assert [each.offset for each in transaction.records] == [3, 5]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("in_memory", [True, False])
 @in_virtual_time
 async def test_a_reader_goes_on_from_its_token(in_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
@@ -317,6 +318,7 @@ async def test_records_that_can_not_be_read_are_a_store_that_is_away(monkeypatch
             await anext(watch(authorizer.watchers, behind(store, 0)))
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_reader_that_does_not_read_is_cut_and_holds_nobody_up() -> None:
     store = FakeStore()
@@ -349,6 +351,7 @@ async def test_too_many_snapshots_at_once_are_refused_and_the_others_come() -> N
             await each.aclose()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(each, marks=pytest.mark.slow) for each in range(8, 25))])
 @in_virtual_time
 async def test_a_snapshot_is_exactly_its_token_whatever_changes_meanwhile(
@@ -381,6 +384,7 @@ async def test_a_snapshot_is_exactly_its_token_whatever_changes_meanwhile(
         assert equals(seen, store)
 
 
+@pytest.mark.long
 @in_virtual_time
 async def test_a_long_transaction_is_encoded_as_one() -> None:
     store = FakeStore()

@@ -73,6 +73,7 @@ async def test_the_groups_that_an_update_was_asked_for_with_are_handed_on() -> N
     assert made.body["context"]["groups"] == ["eng", "pii"]
 
 
+@pytest.mark.long
 @each_case(
     ("answer", "expected", "words"),
     [

@@ -117,6 +117,7 @@ def with_snapshot(lines: Sequence[bytes]) -> Sequence[bytes]:
     return [lines[0], *Told().snapshot(), *lines[1:]]
 
 
+@pytest.mark.long
 @each_case(
     "harm",
     [flipped, without_first, doubled, turned, no_json, bookmark_early, with_snapshot],
@@ -185,6 +186,7 @@ async def test_another_epoch_is_told_by_its_head() -> None:
             assert (poll.head.epoch, poll.head.last_offset, poll.records) == (LATER_EPOCH, 1, ())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

@@ -91,6 +91,7 @@ def test_a_listing_has_every_page() -> None:
     assert server.seen[0].body["filter"]["principal"] == "User:a"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "moved",
     [
@@ -136,6 +137,7 @@ def test_words_from_the_future_become_unknown() -> None:
     assert (binding.operation, binding.resource_type) == (AclOperation.UNKNOWN, ResourceType.UNKNOWN)
 
 
+@pytest.mark.long
 @each_case(
     "strange",
     [

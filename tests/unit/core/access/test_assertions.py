@@ -159,6 +159,7 @@ def _covers(said: Assertion, name: str) -> bool:
     return pattern in (WILDCARD, name)
 
 
+@pytest.mark.long
 def test_what_holds_is_so_in_every_request_and_what_does_not_has_a_witness() -> None:
     refutable, true = 0, 0
     for seed in range(SEEDS):

@@ -44,6 +44,7 @@ def row(change: AccessChange) -> str:
     return " ".join(parts) + "".join(f" !{pattern_type.name} {name}" for pattern_type, name in change.names.besides)
 
 
+@pytest.mark.long
 def test_a_flip_is_never_missing_and_never_invented() -> None:
     for seed in range(SEEDS):
         change = random_change(seed)

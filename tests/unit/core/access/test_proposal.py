@@ -140,6 +140,7 @@ def test_a_prefix_catches_no_name_that_was_not_used_so_and_no_acl_is_one_too_man
             assert not all(_allows(others, each) for each in allowed), (seed, acl)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 1_000), marks=pytest.mark.slow)])
 def test_fewer_acls_would_rarely_do(seeds: range) -> None:
     proposed = fewest_alike = fewest = 0

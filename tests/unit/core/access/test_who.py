@@ -64,6 +64,7 @@ def assert_each_row_is_so(image: AuthorizerImage, rows: list[Holder], resource_t
         ), row
 
 
+@pytest.mark.long
 @each_case("seed", range(SEEDS))
 def test_the_rows_say_what_a_plain_scan_decides(seed: int) -> None:
     assert questions_asked(seed) > 500

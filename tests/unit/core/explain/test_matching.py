@@ -41,6 +41,7 @@ def chain(length: int, principal: str = "User:alice") -> list[AclBinding]:
     return [topic("x" * n, principal, PREFIXED) for n in range(1, length + 1)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("acls", "asked", "expected"),
     [
@@ -110,6 +111,7 @@ def test_those_that_are_listed_are_the_first_in_order_of_all_that_there_are() ->
     assert [each.binding for each in found.matching_acls] == [*own, *everybody, few[-1]]
 
 
+@pytest.mark.long
 @each_case("crowd", [1, 40, 700])
 @each_case(
     "other",

@@ -97,6 +97,7 @@ def test_the_rows_of_a_host_are_found_without_the_others(bindings: list[AclBindi
     assert first_row(bucket) in rows
 
 
+@pytest.mark.long
 @each_case("bindings", SETS)
 def test_removing_row_by_row_leaves_nothing(bindings: list[AclBinding]) -> None:
     table, bucket, rows = filled(bindings)

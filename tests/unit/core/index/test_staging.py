@@ -187,6 +187,7 @@ def test_abandoned_at_any_step_it_has_changed_nothing_and_cost_no_rows() -> None
     assert len(table.codes) <= rows + len(records)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["_compile", "share"])
 def test_a_fault_while_it_is_prepared_changes_nothing(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     image, records = mixed()

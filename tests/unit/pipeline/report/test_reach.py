@@ -5,6 +5,7 @@ from itertools import islice
 from random import Random
 
 import pyarrow as pa
+import pytest
 
 from app.core.index.masks import host_matches
 from app.core.kafka.hosts import parse_address
@@ -53,6 +54,7 @@ def by_core(rows: list[Row]) -> dict[tuple[str, str], int]:
     return {key: bits for key, bits in left.items() if bits}
 
 
+@pytest.mark.long
 @each_case("size", [1, 2, 7, 1_000])
 @each_case("seed", range(25))
 def test_an_allow_is_worth_what_no_deny_takes_wherever_batches_end(seed: int, size: int) -> None:

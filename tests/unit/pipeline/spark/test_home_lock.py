@@ -56,6 +56,7 @@ def left_in(home: Path) -> list[Child]:
     return children_from((home / ".lock").read_text())
 
 
+@pytest.mark.long
 @linux_only
 def test_what_a_killed_run_has_left_is_waited_for(tmp_path: Path) -> None:
     with killed_run(tmp_path) as pid:
