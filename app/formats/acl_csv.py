@@ -20,7 +20,7 @@ from itertools import islice
 from typing import IO, NamedTuple, TextIO
 
 from app.core.kafka.bindings import KEEP, NO_TERMS, NewAcl, rfc3339
-from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.codes import CODED_FIELDS, PatternType
 from app.formats.acl_entries import MAX_SHOWN, Entry, acl_of
 from app.formats.csv_cells import MARK, is_formula, marked, unmarked
 from app.formats.lines import MAX_LINE_BYTES, text_lines
@@ -113,12 +113,6 @@ _STANDARD = tuple(_COLUMNS[each.lower()] for each in _BINDING)
 _REQUIRED = tuple(each for each in _STANDARD if each != "pattern_type")
 _TERMS = ("expires_at", "owner")
 _TEXTS = ("principal", "resource_name", "host", "owner")
-_WORDS = {
-    "resource_type": ResourceType,
-    "pattern_type": PatternType,
-    "operation": AclOperation,
-    "permission_type": AclPermissionType,
-}
 _HEADER_BEGINS = re.compile(rb"""\s*[ "]*'?(?:kafka)?principal[ "]*,[ "]*'?[a-z_]+[ "]*,""", re.IGNORECASE)
 _MAX_PARTS = 100
 """A record with more parts is not joined; no name has so many commas."""
@@ -232,7 +226,7 @@ def _acl(record: Sequence[CsvField], header: _Columns) -> NewAcl | list[str]:
     texts: dict[str, str] = {"pattern_type": PatternType.LITERAL.name}
     terms: dict[str, str | None] = {}
     for column, each in zip(columns, fields, strict=True):
-        words = _WORDS.get(column)
+        words = CODED_FIELDS.get(column)
         if words is None and not each.quoted and each.text != each.text.strip():
             return [f"`{column}`: white space at its start or end; remove it, or quote the field if it belongs there"]
         text = unmarked(each.text) if column in header.marked else each.text
@@ -260,7 +254,7 @@ def _ways(parts: list[str], columns: Sequence[str]) -> Iterator[list[str]]:
         if not parts:
             yield []
         return
-    words = _WORDS.get(columns[0])
+    words = CODED_FIELDS.get(columns[0])
     if words is not None and parts and not is_word(words, parts[0]):
         return
     longest = 1 if words is not None else len(parts)

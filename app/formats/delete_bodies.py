@@ -6,17 +6,11 @@ from typing import Any
 import msgspec
 
 from app.core.kafka.bindings import AclBinding
-from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.codes import CODED_FIELDS
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import validate_filter
 from app.formats.acl_entries import MAX_SHOWN
 
-_WORDS: dict[str, Any] = {
-    "resource_type": ResourceType,
-    "pattern_type": PatternType,
-    "operation": AclOperation,
-    "permission_type": AclPermissionType,
-}
 _Filter = msgspec.defstruct(
     "_Filter",
     [(name, str | None, None) for name in AclBinding._fields],
@@ -53,8 +47,8 @@ def unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _filter(place: str, given: msgspec.Struct) -> AclBindingFilter:
     fields = {name: value for name, value in msgspec.structs.asdict(given).items() if value is not None}
-    for name in fields.keys() & _WORDS:
-        known = _WORDS[name].__members__
+    for name in fields.keys() & CODED_FIELDS:
+        known = CODED_FIELDS[name].__members__
         if fields[name] not in known:
             shown = fields[name][:MAX_SHOWN]
             raise ValueError(

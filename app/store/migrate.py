@@ -4,7 +4,6 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from enum import IntEnum
 from functools import partial
 from uuid import uuid4
 
@@ -18,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.codes import CODED_FIELDS
 from app.core.kafka.errors import InconsistentClusterIdException, StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import StoreTimeouts, connect, retry_backoff
@@ -33,13 +32,6 @@ _LOCK_KEY = 0x6B6C616D6D
 """The key of the advisory lock that lets one process migrate at a time; a session lock, as each migration commits."""
 
 _LOCK_PATIENCE_S = 60.0
-
-_CODES: dict[str, type[IntEnum]] = {
-    "resource_type": ResourceType,
-    "pattern_type": PatternType,
-    "operation": AclOperation,
-    "permission_type": AclPermissionType,
-}
 
 
 async def migrate(url: DatabaseUrl, *, cluster_id: str | None = None) -> None:
@@ -144,7 +136,7 @@ def _name_codes(connection: Connection) -> None:
     known = {(row.field, row.code) for row in connection.execute(select(code_name.c.field, code_name.c.code))}
     missing = [
         {"field": field, "code": int(code), "name": code.name}
-        for field, codes in _CODES.items()
+        for field, codes in CODED_FIELDS.items()
         for code in codes
         if (field, int(code)) not in known
     ]

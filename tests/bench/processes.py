@@ -145,24 +145,23 @@ def bench_server(module: str, *arguments: str) -> Iterator[Served]:
 def klamm_serve(dsn: str, core: Core = Core.SERVER) -> Iterator[Served]:
     """A real `klamm serve` on this PostgreSQL; it may not be ready yet."""
     port = _free_port()
-    with (
-        tempfile.TemporaryFile() as log,
-        on_core(core),
-        subprocess.Popen(
-            [*klamm_command("serve"), "--port", str(port)],
-            cwd=ROOT,
-            env=klamm_environment(dsn),
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-        ) as server,
-        _ended(server),
-    ):
-        try:
-            yield Served(server.pid, port)
-        except BaseException:
-            log.seek(0)
-            sys.stderr.write(log.read().decode(errors="replace")[-2_000:])
-            raise
+    with tempfile.TemporaryFile() as log:
+        # Only the server: what is begun while it runs has the other core.
+        with on_core(core):
+            server = subprocess.Popen(
+                [*klamm_command("serve"), "--port", str(port)],
+                cwd=ROOT,
+                env=klamm_environment(dsn),
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
+        with server, _ended(server):
+            try:
+                yield Served(server.pid, port)
+            except BaseException:
+                log.seek(0)
+                sys.stderr.write(log.read().decode(errors="replace")[-2_000:])
+                raise
 
 
 def klamm_command(command: str) -> Sequence[str]:

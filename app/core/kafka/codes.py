@@ -4,7 +4,9 @@ Words and numbers are those of `org.apache.kafka.common.acl` and `.resource` in 
 A word or number from the future maps to UNKNOWN and never raises (KIP-140).
 """
 
+from collections.abc import Mapping
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Self
 
 
@@ -82,6 +84,16 @@ class AclPermissionType(KafkaCode):
 
 WILDCARD = "*"
 """The resource name, host or principal name that stands for all of its kind."""
+
+CODED_FIELDS: Mapping[str, type[KafkaCode]] = MappingProxyType(
+    {
+        "resource_type": ResourceType,
+        "pattern_type": PatternType,
+        "operation": AclOperation,
+        "permission_type": AclPermissionType,
+    }
+)
+"""The fields of an ACL that are words for people and codes for core, in the order of AclRow."""
 
 WILDCARD_PRINCIPAL = "User:*"
 """The principal of an ACL that applies to callers of every principal type."""

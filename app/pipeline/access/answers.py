@@ -5,7 +5,6 @@ Both sides of a change are asked at once: every ACL says whether it exists befor
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Final
 from uuid import UUID
 
 from app.core.authorize import Authorization
@@ -16,25 +15,11 @@ from app.core.kafka.bindings import AclRow
 from app.core.kafka.codes import (
     WILDCARD,
     WILDCARD_PRINCIPAL,
-    AclOperation,
-    AclPermissionType,
-    PatternType,
-    ResourceType,
 )
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.records import GENESIS_HASH, FeedHead
 from app.core.verdicts import Verdict
-
-Words = type[AclOperation | AclPermissionType | PatternType | ResourceType]
-
-CODES: Final[dict[str, Words]] = {
-    "resource_type": ResourceType,
-    "pattern_type": PatternType,
-    "operation": AclOperation,
-    "permission_type": AclPermissionType,
-}
-"""The fields of an ACL that are words for people and codes for core, in the order of AclRow."""
 
 BEFORE, AFTER, BOTH = 1, 2, 3
 """Bits: on which side of a change an ACL exists."""

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from app.core.kafka.bindings import AclBinding
-from app.core.kafka.codes import WILDCARD, PatternType
+from app.core.kafka.codes import CODED_FIELDS, WILDCARD, PatternType
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
-from app.pipeline.access.answers import CODES
 from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.spark.errors import PipelineError
 
@@ -109,7 +108,7 @@ def _exact_value(acl_filter: AclBindingFilter, name: str) -> object | None:
         return None if value in (PatternType.ANY, PatternType.MATCH) else value
     if name == "resource_name" and acl_filter.pattern_type is PatternType.MATCH:
         return None
-    return None if value is None or (name in CODES and value.name == "ANY") else value
+    return None if value is None or (name in CODED_FIELDS and value.name == "ANY") else value
 
 
 def _any_covered(names: Sequence[str], binding: AclBinding) -> bool:

@@ -19,10 +19,10 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from app.core.groups import GROUP_PREFIX
-from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
+from app.core.kafka.codes import CODED_FIELDS, WILDCARD, WILDCARD_PRINCIPAL
 from app.core.kafka.configs import ALLOW_EVERYONE
 from app.core.verdicts import AuthorizationResult, Rule
-from app.pipeline.access.answers import AFTER, BEFORE, BOTH, CODES, DEFAULT_ALLOW, SUPER_USER, Answer, Bucket
+from app.pipeline.access.answers import AFTER, BEFORE, BOTH, DEFAULT_ALLOW, SUPER_USER, Answer, Bucket
 from app.pipeline.access.patterns import LITERAL, PATTERN, RESOURCE, covering_patterns, patterns_of
 from app.pipeline.history.decision_log import weighted
 from app.pipeline.history.schemas import columns
@@ -176,7 +176,7 @@ def _acl_rows(acls: DataFrame, questions: DataFrame, dealing: _Dealing) -> DataF
         "part": sf.col("part"),
         "kind": sf.when(sf.col("sides") == BOTH, _ACL).otherwise(_CHANGED_ACL),
         "acl_id": sf.unhex(sf.translate("id", "-", "")),
-        **{name: _code(name) for name in CODES},
+        **{name: _code(name) for name in CODED_FIELDS},
     }
     both = others.unionByName(placed.select(others.columns))
     return _rows(both, given, ("sides", "resource_name", "principal", "host"))
@@ -214,12 +214,12 @@ def _order() -> list[Column]:
 
 
 def _code(column: str) -> Column:
-    codes = sf.create_map(*[sf.lit(each) for word in CODES[column] for each in (word.name, int(word))])
+    codes = sf.create_map(*[sf.lit(each) for word in CODED_FIELDS[column] for each in (word.name, int(word))])
     return codes[sf.col(column)]
 
 
 def _word(column: str) -> Column:
-    return sf.element_at(sf.array(*[sf.lit(word.name) for word in CODES[column]]), sf.col(column) + 1)
+    return sf.element_at(sf.array(*[sf.lit(word.name) for word in CODED_FIELDS[column]]), sf.col(column) + 1)
 
 
 def _answer_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -242,7 +242,7 @@ def _answer_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def _acls(rows: pa.RecordBatch) -> list[Any]:
-    return rows_in(rows, ("acl_id", *CODES, "resource_name", "principal", "host"))
+    return rows_in(rows, ("acl_id", *CODED_FIELDS, "resource_name", "principal", "host"))
 
 
 def _answered(bucket: Bucket, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ from fastapi import Path
 from msgspec import UNSET, UnsetType
 
 from app.core.kafka.bindings import KEEP, AclBinding, NewAcl, StandardAcl
-from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.codes import CODED_FIELDS, WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.errors import ApiException, InvalidRequestException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import validate_filter
@@ -32,13 +32,6 @@ _post_update = partial(
 )
 
 _TO_JSON = msgspec.json.Encoder().encode
-
-_FILTER_WORDS = (
-    ("resource_type", ResourceType),
-    ("pattern_type", PatternType),
-    ("operation", AclOperation),
-    ("permission_type", AclPermissionType),
-)
 
 
 @_post_update("/v1/acls", name="createAcls", reply=bodies.CreateAclsResponse, example=bodies.CREATE_ACLS_EXAMPLE)
@@ -155,7 +148,8 @@ def _filter(body: bodies.AclBindingFilter) -> AclBindingFilter:
 
 def search_filter(body: bodies.AclBindingFilter) -> AclBindingFilter:
     """The one filter of a request, which is refused as a whole, naming the field. Raises InvalidRequestException."""
-    check_words(*((f"/filter/{field}", given(getattr(body, field)), enum.__members__) for field, enum in _FILTER_WORDS))
+    words = ((f"/filter/{name}", given(getattr(body, name)), codes.__members__) for name, codes in CODED_FIELDS.items())
+    check_words(*words)
     acl_filter = _filter(body)
     refusal = validate_filter(acl_filter)
     if refusal is not None:
