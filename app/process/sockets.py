@@ -1,6 +1,7 @@
 """The socket that clients connect to, and how one or several processes accept connections from it."""
 
 import asyncio
+import fcntl
 import logging
 import socket
 import ssl
@@ -96,6 +97,16 @@ def _refuse_if_served(path: Path) -> None:
     with suppress(ConnectionRefusedError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.connect(str(path))
         raise UsageError(f"another process serves on `{path}`; choose another with --uds (KLAMM_UDS)")
+
+
+def queued_bytes(transport: asyncio.BaseTransport, queue: int) -> int:
+    """How many bytes of the connection the kernel holds: received and not read yet, `termios.FIONREAD`, or sent and not
+    acknowledged by the client, `termios.TIOCOUTQ`.
+    """
+    connection = transport.get_extra_info("socket")
+    if connection is None or transport.is_closing():
+        return 0
+    return int.from_bytes(fcntl.ioctl(connection.fileno(), queue, bytes(4)), sys.byteorder)
 
 
 class AcceptedProtocol(asyncio.Protocol, ABC):

@@ -9,7 +9,6 @@ connection is closed.
 """
 
 import asyncio
-import fcntl
 import termios
 from collections.abc import Callable
 from enum import Enum, auto
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.process.sockets import AcceptedProtocol
+from app.process.sockets import AcceptedProtocol, queued_bytes
 from app.rest.callers.certificates import names_of
 from app.rest.http import bounds
 from app.rest.http.bounds import Refusal
@@ -61,7 +60,7 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         """From the previous message: its client is taken to be this one's until more is known."""
         self.deadline = inf
         self.timeout_keep_alive = bounds.stranger_s(self.config.timeout_keep_alive)
-        self._cancel_handshake: Callable[[], object] = self.handshake_failed
+        self._cancel_handshake: Callable[[], object] | None = None
         self._aborted_early = False
         self._answering: RequestResponseCycle | None = None
         self._refused: Refusal | None = None
@@ -102,12 +101,12 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.shared.remove(self)
-        self.writer.held = None
         self._end()
+        self.writer.let_go()
         super().connection_lost(exc)
 
     def abort(self) -> None:
-        if self.phase is Phase.HANDSHAKE:
+        if self.phase is Phase.HANDSHAKE and self._cancel_handshake is not None:
             self._aborted_early = True
             self._cancel_handshake()
         else:
@@ -161,18 +160,14 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         """Whether a request that must not be cut off may be on its way."""
         if self.phase is Phase.ENDING:
             return False
-        if self.phase is not Phase.BETWEEN or self._has_unread():
+        # What the kernel has may be a request that the event loop has not read yet.
+        if self.phase is not Phase.BETWEEN or queued_bytes(self.transport, termios.FIONREAD):
             return True
         if not self.is_new or self.surplus:
             return False
         # A client that has only just connected is about to send its request.
         self.deadline = min(self.deadline, monotonic() + bounds.FIRST_REQUEST_S)
         return True
-
-    def _has_unread(self) -> bool:
-        """Whether the kernel has data that the event loop has not read yet."""
-        stream = self.transport.get_extra_info("socket")
-        return stream is not None and any(fcntl.ioctl(stream.fileno(), termios.FIONREAD, bytes(4)))
 
     # deadlines
 
@@ -258,7 +253,7 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         self._answering = cycle
         self.writer.begin(cycle)
         cycle.scope["klamm.began"] = self.shared.turn_began(self.loop)  # type: ignore[typeddict-unknown-key]  # ours
-        cycle.scope["klamm.push"] = self.writer.push  # type: ignore[typeddict-unknown-key]  # ours
+        cycle.scope["klamm.writer"] = self.writer  # type: ignore[typeddict-unknown-key]  # ours
         super()._start_asgi_task(cycle, app)
 
     def _kept_s(self) -> int:

@@ -1,13 +1,21 @@
 """How the application's replies are written."""
 
 import asyncio
+import termios
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from app.process.sockets import queued_bytes
 from app.rest.http.bounds import kept_for
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+
+_MOST_UNREAD = 64 * 1024
+"""More would soon fill the kernel's queue. What it does not take is written, once it does, in a turn of the event loop
+that nobody paces: a thousand clients that read again at once would hold up all others.
+"""
 
 
 class ReplyWriter(asyncio.Transport):
@@ -44,6 +52,13 @@ class ReplyWriter(asyncio.Transport):
         """Drops all that is written from now on: the application doesn't know yet that nobody reads it."""
         self._has_ended = True
 
+    def let_go(self) -> None:
+        """Lets go of the lost connection and its request: nothing of them must wait for the garbage collector, which
+        would free thousands at once.
+        """
+        self.held = self._cycle = None
+        self._kept_s, self._hang_up = _nothing_is_kept, _nothing_to_close
+
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._has_ended or self._transport.is_closing():
             return
@@ -54,6 +69,10 @@ class ReplyWriter(asyncio.Transport):
         else:
             held, self.held = self.held, None
             self._transport.writelines((held, part))
+
+    def keeps_up(self) -> bool:
+        """Whether the client has taken nearly all that was written."""
+        return queued_bytes(self._transport, termios.TIOCOUTQ) <= _MOST_UNREAD
 
     def push(self, data: bytes) -> bool:
         """Writes a whole chunk of the reply under way, in this step of the loop.
@@ -96,3 +115,11 @@ class ReplyWriter(asyncio.Transport):
         # In the same place as in plain answers, so that nobody can tell the two apart.
         status, end, more = part.partition(b"\r\n")
         return b"".join((status, end, kept_for(kept_s if cycle.keep_alive else 0), more))
+
+
+def _nothing_is_kept() -> int:
+    return 0
+
+
+def _nothing_to_close() -> None:
+    pass

@@ -17,6 +17,7 @@ from app.rest.callers.authentication import shows_one_at_most
 from app.rest.callers.roles import FOLLOWERS
 from app.rest.http.arguments import CurrentReader, CurrentServices
 from app.rest.http.edge import Routes
+from app.rest.http.replies import ReplyWriter
 from app.rest.http.services import Services
 from app.rest.http.streams import NDJSON, SSE, EventStream, pushed
 from app.runtime.watch.reader import WatchRequest
@@ -54,7 +55,7 @@ async def watch(
     authorizer = services.authorizer
     await authorizer.wait_for(after, other_epoch=_OTHER_EPOCH)
     media_type, rights = _media_type(request), _Rights(services, reader, request)
-    push = request.scope.get("klamm.push")
+    writer: ReplyWriter | None = request.scope.get("klamm.writer")
     lines = watch_feed(
         authorizer.watchers,
         WatchRequest(
@@ -62,7 +63,8 @@ async def watch(
             acl_filter=acl_filter,
             bookmark_s=query.bookmark_ms / 1000,
             may_watch=rights.check,
-            push=None if push is None else rights.guarded(pushed(media_type, push)),
+            push=None if writer is None else rights.guarded(pushed(media_type, writer.push)),
+            keeps_up=None if writer is None else writer.keeps_up,
         ),
     )
     # Whatever refuses comes before the first byte.

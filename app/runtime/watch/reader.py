@@ -22,7 +22,7 @@ from app.formats.feed_values import digest_of
 from app.runtime.continuity import transactions_of
 from app.runtime.watch.image_parts import ImageLeftException, ImageParts
 from app.runtime.watch.recent import MAX_BYTES, PART_BYTES, Line, Part, is_shown, transaction_line
-from app.runtime.watch.watchers import Watchers
+from app.runtime.watch.watchers import HELD_BACK_S, Watchers
 
 Lines = Sequence[Line]
 
@@ -46,6 +46,8 @@ class WatchRequest:
 
     Returns False, with nothing sent, if that is not certain; the part is then yielded.
     """
+    keeps_up: Callable[[], bool] | None = None
+    """Whether the client has taken nearly all that it was sent; until it has, nothing more is pushed."""
     is_own: bool = False
     """The reader is this process itself: it is not counted, and cut only when memory no longer holds what it needs."""
 
@@ -135,6 +137,8 @@ class _Reader:
             return False
         if image.epoch != self._epoch or image.offset < self._offset or self._offset + 1 < recent.first:
             return False
+        if self._offset < image.offset and request.keeps_up is not None and not request.keeps_up():
+            return self._hold_back()
         while self._offset < image.offset:
             part = recent.part(self._offset)
             if part is None:
@@ -144,6 +148,12 @@ class _Reader:
                 return False
             self._offset, self._state, self.seen = part.last, part.state, part.lines[-1].token
         return self._push_bookmark(image, request.push)
+
+    def _hold_back(self) -> bool:
+        """Leaves it to a later round to send what is new, together; False once the reader is too far behind."""
+        self._watchers.has_held_back = True
+        self._bookmark_at = max(self._bookmark_at, self._clock() + HELD_BACK_S)
+        return not self._watchers.recent.is_behind(self._offset, self._max_behind)
 
     def _push_bookmark(self, image: AuthorizerImage, push: Callable[[Part], bool]) -> bool:
         """False if `lines` has to send it."""

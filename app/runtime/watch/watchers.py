@@ -28,6 +28,8 @@ _CATCHING_UP = 4
 _OLDER_RECORDS = 500
 _OLDER_S = 10.0
 """A page is at least one whole transaction, which may be long; a reader that does not get it asks for it for ever."""
+HELD_BACK_S = 0.1
+"""After this time, readers that did not keep up are looked at again."""
 _TOO_MANY_SNAPSHOTS = "too many snapshots are being sent; nothing was done, try again shortly"
 
 _log = logging.getLogger(__name__)
@@ -52,6 +54,8 @@ class Watchers:
         self._snapshots_waiting = 0
         self._hearing: set[ImageParts] = set()
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
+        self.has_held_back = False
+        """Whether a reader was left to a later round."""
         self._news = asyncio.Event()
         self._ending = asyncio.Event()
         """Set when readers may have to be told that their stream ends."""
@@ -140,26 +144,13 @@ class Watchers:
         `push` is called within a step of the loop, when there is news and after `due_s()` seconds. It returns whether
         the wait goes on.
         """
-        loop = asyncio.get_running_loop()
-        woken = loop.create_future()
-        timer: asyncio.TimerHandle
-
-        def look() -> None:
-            nonlocal timer
-            if woken.done():
-                return
-            if _goes_on(push):
-                timer = loop.call_later(due_s(), look)
-            else:
-                woken.set_result(None)
-
-        self._waiting[woken] = push
-        timer = loop.call_later(due_s(), look)
+        wait = _Wait(due_s, push)
+        self._waiting[wait.woken] = push
         try:
-            await woken
+            await wait.woken
         finally:
-            timer.cancel()
-            self._waiting.pop(woken, None)
+            wait.end()
+            self._waiting.pop(wait.woken, None)
 
     @asynccontextmanager
     async def snapshot_turn(self) -> AsyncIterator[None]:
@@ -192,8 +183,11 @@ class Watchers:
 
     async def _run(self) -> None:
         while True:
-            await self._news.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HELD_BACK_S if self.has_held_back else None):
+                    await self._news.wait()
             self._news.clear()
+            self.has_held_back = False
             self._ending.clear()
             pace = FanOutPace(self.options.clock)
             try:
@@ -223,6 +217,30 @@ class Watchers:
                     are_woken = True
             at = until
             await pace.end_step(are_woken=are_woken)
+
+
+class _Wait:
+    """Looks again after `due_s()` seconds until it is woken. An object: a function that names itself is garbage that
+    only the collector frees, with all that it holds.
+    """
+
+    def __init__(self, due_s: Callable[[], float], push: Callable[[], bool]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.woken: asyncio.Future[None] = self._loop.create_future()
+        self._due_s = due_s
+        self._push = push
+        self._timer = self._loop.call_later(due_s(), self._look)
+
+    def _look(self) -> None:
+        if self.woken.done():
+            return
+        if _goes_on(self._push):
+            self._timer = self._loop.call_later(self._due_s(), self._look)
+        else:
+            self.woken.set_result(None)
+
+    def end(self) -> None:
+        self._timer.cancel()
 
 
 def _goes_on(push: Callable[[], bool]) -> bool:
