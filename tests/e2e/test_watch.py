@@ -30,6 +30,8 @@ class Stream:
         self.fault: BaseException | None = None
         self._client = httpx.Client(base_url=url, timeout=60, headers=headers)
         self._query = query
+        self._socket: socket.socket | None = None
+        self._has_left = False
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
@@ -47,7 +49,10 @@ class Stream:
                 return False
             assert reply.status_code == httpx.codes.OK, reply.read()
             assert reply.headers["content-type"] == "application/x-ndjson"
+            self._socket = reply.extensions["network_stream"].get_extra_info("socket")
             for line in reply.iter_lines():
+                if self._has_left:
+                    break
                 self.seen.take_lines([line.encode()])
             return True
 
@@ -56,6 +61,12 @@ class Stream:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # Closed under the thread that polls it, the descriptor would soon be another connection's, and this one open.
+        self._has_left = True
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join(60)
         self._client.close()
 
     def until(self, token: str) -> None:
@@ -186,6 +197,22 @@ def test_a_client_that_does_not_read_is_cut(service: Service) -> None:
         for number in range(80):
             service.create(*(binding(f"{number}-{at}-{'x' * 4_000}") for at in range(50)))
         eventually(lambda: service.metric("klamm_watch_readers") == 0, "it was cut")
+
+
+def test_a_client_that_pauses_gets_everything_once(service: Service) -> None:
+    token, seen = token_of(service), Folded()
+    little = httpx.HTTPTransport(socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)])
+    with (
+        httpx.Client(base_url=service.url, transport=little, timeout=60) as client,
+        client.stream("GET", f"{WATCH}?after={token}&bookmark_ms=200") as reply,
+    ):
+        for number in range(10):
+            token = str(service.create(*(binding(f"pause-{number}-{at}-{'x' * 200}") for at in range(50)))["token"])
+        for line in reply.iter_lines():
+            seen.take_lines([line.encode()])
+            if seen.token == token:
+                break
+    assert len(seen.records) == 500
 
 
 @pytest.fixture

@@ -88,6 +88,22 @@ async def test_what_the_feed_adds_is_frozen_before_it_is_much(
     await taken.close()
 
 
+@pytest.mark.parametrize(("what", "number"), [("connections", 700), ("watch_readers", 340)])
+async def test_connections_and_readers_are_frozen_before_they_are_many(
+    collector: tuple[Collector, Metrics, list[int]], what: str, number: int
+) -> None:
+    taken, metrics, _ = collector
+    taken.open()
+    for _ in range(2):
+        grown: list[object] = [[]]
+        setattr(metrics, what, number)
+        await until(lambda grown=grown: not is_walked_over(grown))  # type: ignore[misc]  # bound to this one
+        setattr(metrics, what, 0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+    await taken.close()
+
+
 @pytest.mark.slow
 async def test_nothing_is_collected_while_an_image_is_built(
     collector: tuple[Collector, Metrics, list[int]],

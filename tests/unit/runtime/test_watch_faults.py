@@ -1,6 +1,8 @@
 """What goes wrong, or takes long, with one reader or one transaction of watch holds up nothing else."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
@@ -9,6 +11,7 @@ import pytest
 
 from app.core.records import Record
 from app.formats.feed_events import Bookmark
+from app.runtime.authorizer import Authorizer
 from app.runtime.watch import recent
 from app.runtime.watch.recent import Part
 from tests.fakes import FakeStore
@@ -65,3 +68,72 @@ async def test_bookmarks_come_while_a_long_transaction_is_encoded(monkeypatch: p
         # Three that don't come are a broken connection.
         assert sum(isinstance(each, Bookmark) for each in it.seen.events) - before >= 8
         assert equals(it.seen, store)
+
+
+@in_virtual_time
+async def test_a_reader_that_does_not_keep_up_gets_the_changes_together_later() -> None:
+    store = FakeStore()
+    pushed: list[Part] = []
+    keeps_up = True
+
+    def push(part: Part) -> bool:
+        pushed.append(part)
+        it.seen.take_lines(line.json for line in part.lines)
+        return True
+
+    request = replace(SNAPSHOT, push=push, keeps_up=lambda: keeps_up, bookmark_s=1.0)
+    async with serving(store) as authorizer, reading(authorizer, request) as it, reading(authorizer) as other:
+        await until(lambda: it.offset == 0)
+        keeps_up = False
+        for number in range(20):
+            store.commit([create(f"t{number}")])
+            await until(lambda: other.offset == store.tables.last_offset)
+        await asyncio.sleep(30)
+        assert (it.offset, pushed) == (0, [])
+        began, keeps_up = now(), True
+        await until(lambda: it.offset == store.tables.last_offset)
+        assert now() - began < 0.2, "it had to wait for the next change"
+        assert [len(part.lines) for part in pushed[:1]] == [20]
+        assert equals(it.seen, store)
+
+
+@in_virtual_time
+async def test_a_reader_that_falls_far_behind_sends_for_itself_where_it_can_be_cut() -> None:
+    store = FakeStore()
+
+    def push(_: Part) -> bool:
+        raise AssertionError("it was pushed to")
+
+    request = replace(SNAPSHOT, push=push, keeps_up=lambda: False)
+    async with serving(store) as authorizer, reading(authorizer, request) as it:
+        await until(lambda: it.offset == 0)
+        for number in range(8):
+            store.commit([create(*(f"{number}-{at}-{'x' * 200}" for at in range(400)))])
+        await until(lambda: it.offset > 0)
+
+
+class _Push:
+    def __call__(self, _: Part) -> bool:
+        return True
+
+
+@in_virtual_time
+async def test_a_reader_that_leaves_is_no_garbage() -> None:
+    store = FakeStore()
+
+    async def read(authorizer: Authorizer) -> weakref.ref[_Push]:
+        push = _Push()
+        async with reading(authorizer, replace(SNAPSHOT, push=push)) as it:
+            await until(lambda: it.offset == 0)
+            store.commit([create("a")])
+            await asyncio.sleep(10)
+        return weakref.ref(push)
+
+    gc.disable()
+    try:
+        async with serving(store) as authorizer:
+            left = await read(authorizer)
+            await asyncio.sleep(1)
+            assert left() is None
+    finally:
+        gc.enable()
