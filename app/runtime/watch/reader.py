@@ -5,8 +5,6 @@ from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from uuid import UUID
 
-from msgspec import UNSET
-
 from app.core.image import AuthorizerImage
 from app.core.kafka.errors import (
     ApiException,
@@ -17,11 +15,10 @@ from app.core.kafka.errors import (
 from app.core.kafka.filters import AclBindingFilter
 from app.core.records import FeedPoll, Record
 from app.core.token import Token
-from app.formats.feed_events import Bookmark, End, EndReason, encode
-from app.formats.feed_values import digest_of
+from app.formats.feed_events import End, EndReason, encode
 from app.runtime.continuity import transactions_of
 from app.runtime.watch.image_parts import ImageLeftException, ImageParts
-from app.runtime.watch.recent import MAX_BYTES, PART_BYTES, Line, Part, is_shown, transaction_line
+from app.runtime.watch.recent import MAX_BYTES, PART_BYTES, Line, Part, State, is_shown, transaction_line
 from app.runtime.watch.watchers import HELD_BACK_S, Watchers
 
 Lines = Sequence[Line]
@@ -94,8 +91,8 @@ class _Reader:
         image = watchers.loaded_image()
         self._epoch: UUID | None = image.epoch
         self._offset = -1 if request.after is None else request.after.offset
-        self._state: tuple[bytes, int | None] | None = None
-        """Hash and digest at the offset, once they are known."""
+        self._state: State | None = None
+        """That of the image at the offset, once it is known."""
         self._bookmark_at = 0.0
         self._max_behind = MAX_BYTES if request.is_own else _MAX_BEHIND
 
@@ -214,14 +211,10 @@ class _Reader:
         """Where the reader stands, if a bookmark is due and that is surely a state of the image; else no line."""
         if self._offset == image.offset:
             self._state = image.hash, image.digest
-        if self._state is None or self._clock() < self._bookmark_at or self.token is None:
+        if self._state is None or self._clock() < self._bookmark_at or self._epoch is None:
             return []
         self._bookmark_at = self._clock() + self._request.bookmark_s
-        (chained, digest), age_ms = self._state, round(self._watchers.readiness.age_s * 1000)
-        store_time = self._watchers.store_time_now()
-        chain = self._watchers.chain or UNSET
-        event = Bookmark(self.token, chained.hex(), digest_of(digest), age_ms, store_time, chain=chain)
-        return [Line("bookmark", self.token, encode(event))]
+        return [self._watchers.bookmark(Token(self._epoch, self._offset), self._state)]
 
     async def _line(self, records: Sequence[Record]) -> Line | None:
         """None if the filter lets nothing through."""

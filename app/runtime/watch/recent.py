@@ -31,6 +31,9 @@ class Line:
     json: bytes
 
 
+State = tuple[bytes, int | None]
+"""Hash and digest of an image."""
+
 Form = Callable[[Iterable[Line]], bytes]
 """How lines are written to a client."""
 
@@ -43,8 +46,7 @@ class Part:
     size: int
     """In bytes of JSON: one transaction, or as many as PART_BYTES hold."""
     last: int
-    state: tuple[bytes, int | None]
-    """Hash and digest."""
+    state: State
     _written: dict[Form, bytes] = field(default_factory=dict)
 
     def written(self, form: Form) -> bytes:

@@ -6,11 +6,15 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 
+from msgspec import UNSET
+
 from app.core.image import AuthorizerImage
 from app.core.kafka.errors import AuthorizerNotReadyException, OverloadedException
 from app.core.records import AccessControlEntryRecord, FeedPoll, Record
 from app.core.store_time import StoreTime
-from app.formats.feed_events import EndReason
+from app.core.token import Token
+from app.formats.feed_events import Bookmark, EndReason, encode
+from app.formats.feed_values import digest_of
 from app.metrics.declared import Metrics
 from app.runtime.deadlines import bounded, stop
 from app.runtime.options import RuntimeOptions
@@ -19,7 +23,7 @@ from app.runtime.ports import ChangeFeed
 from app.runtime.readiness import Readiness
 from app.runtime.watch.fan_out import FanOutPace
 from app.runtime.watch.image_parts import ImageParts
-from app.runtime.watch.recent import RecentTransactions
+from app.runtime.watch.recent import Line, RecentTransactions, State
 
 _SNAPSHOTS = 4
 _SNAPSHOTS_WAITING = 16
@@ -30,6 +34,7 @@ _OLDER_S = 10.0
 """A page is at least one whole transaction, which may be long; a reader that does not get it asks for it for ever."""
 HELD_BACK_S = 0.1
 """After this time, readers that did not keep up are looked at again."""
+_MOMENT_S = 0.001
 _TOO_MANY_SNAPSHOTS = "too many snapshots are being sent; nothing was done, try again shortly"
 
 _log = logging.getLogger(__name__)
@@ -56,6 +61,7 @@ class Watchers:
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
         self.has_held_back = False
         """Whether a reader was left to a later round."""
+        self._bookmark: tuple[tuple[Token, State], float, Line] | None = None
         self._news = asyncio.Event()
         self._ending = asyncio.Event()
         """Set when readers may have to be told that their stream ends."""
@@ -118,6 +124,16 @@ class Watchers:
     def store_time_now(self) -> datetime | None:
         """The store's time, never behind its clock; None before the first poll."""
         return self.store_time.shown(self.options.clock())
+
+    def bookmark(self, token: Token, state: State) -> Line:
+        """The same for all readers that stand there at this moment: thousands that began together get it together."""
+        key, now = (token, state), self.options.clock()
+        if self._bookmark is None or self._bookmark[0] != key or now - self._bookmark[1] > _MOMENT_S:
+            (chained, digest), age_ms = state, round(self.readiness.age_s * 1000)
+            text, chain = str(token), self.chain or UNSET
+            event = Bookmark(text, chained.hex(), digest_of(digest), age_ms, self.store_time_now(), chain=chain)
+            self._bookmark = key, now, Line("bookmark", text, encode(event))
+        return self._bookmark[2]
 
     def serves(self, image: AuthorizerImage) -> bool:
         """Whether this image, or a later one on the same index, is in use."""
