@@ -77,6 +77,8 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
     def handshake_failed(self) -> None:
         if self.phase is Phase.HANDSHAKE:
             self.shared.remove(self)
+            # As in a connection that is lost: nothing is left to the garbage collector.
+            self._cancel_handshake = self.parser = None  # type: ignore[assignment]  # as uvicorn's
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)

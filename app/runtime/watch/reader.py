@@ -27,6 +27,7 @@ _MAX_BEHIND = 1024 * 1024
 _SLOW_S = 1.0
 """A reader that took longer than this to take what it was sent, and is that far behind, is cut."""
 _SHORTEST_WAIT_S = 0.05
+_HELD_BACK_MOST_S = 30.0
 _SNAPSHOT_S = 600.0
 
 
@@ -94,6 +95,8 @@ class _Reader:
         self._state: State | None = None
         """That of the image at the offset, once it is known."""
         self._bookmark_at = 0.0
+        self._held_at: float | None = None
+        """Since when it has been held back."""
         self._max_behind = MAX_BYTES if request.is_own else _MAX_BEHIND
 
     @property
@@ -136,6 +139,7 @@ class _Reader:
             return False
         if self._offset < image.offset and request.keeps_up is not None and not request.keeps_up():
             return self._hold_back()
+        self._held_at = None
         while self._offset < image.offset:
             part = recent.part(self._offset)
             if part is None:
@@ -147,10 +151,18 @@ class _Reader:
         return self._push_bookmark(image, request.push)
 
     def _hold_back(self) -> bool:
-        """Leaves it to a later round to send what is new, together; False once the reader is too far behind."""
+        """Leaves it to a later round to send what is new, together.
+
+        False after long, or once the reader is far behind: `lines` then sends, and a client that never reads is cut.
+        """
+        now = self._clock()
+        self._held_at = self._held_at or now
+        if now - self._held_at > _HELD_BACK_MOST_S or self._watchers.recent.is_behind(self._offset, self._max_behind):
+            self._held_at = None
+            return False
         self._watchers.has_held_back = True
-        self._bookmark_at = max(self._bookmark_at, self._clock() + HELD_BACK_S)
-        return not self._watchers.recent.is_behind(self._offset, self._max_behind)
+        self._bookmark_at = max(self._bookmark_at, now + HELD_BACK_S)
+        return True
 
     def _push_bookmark(self, image: AuthorizerImage, push: Callable[[Part], bool]) -> bool:
         """False if `lines` has to send it."""

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from app.rest.http.connections import Connections
-from tests.unit.rest.wires import HEAD, connected, turns
+from app.rest.http.protocol import KlammProtocol
+from tests.unit.rest.wires import HEAD, connected, turns, unconnected
 
 
 @pytest.fixture
@@ -34,3 +35,23 @@ async def test_nothing_of_it_is_left(sent: bytes, fault: Exception | None) -> No
     left = weakref.ref(connection), weakref.ref(connection.writer)
     del connection
     assert [each() for each in left] == [None, None]
+
+
+class _Handshake:
+    """As the acceptor's task: it holds the protocol."""
+
+    def __init__(self, protocol: KlammProtocol) -> None:
+        self.protocol = protocol
+
+    def cancel(self) -> None:
+        pass
+
+
+@pytest.mark.usefixtures("uncollected")
+async def test_nothing_is_left_of_a_failed_handshake() -> None:
+    connection = unconnected()
+    connection.handshake_began(_Handshake(connection).cancel)
+    connection.handshake_failed()
+    left = weakref.ref(connection)
+    del connection
+    assert left() is None

@@ -101,16 +101,18 @@ def answer(
 def connected(
     app: ASGIApp = slow_way, shared: Connections | None = None, wire: Wire | None = None
 ) -> tuple[KlammProtocol, Wire]:
+    connection = unconnected(app, shared)
+    wire = wire or Wire()
+    connection.connection_made(wire)
+    return connection, wire
+
+
+def unconnected(app: ASGIApp = slow_way, shared: Connections | None = None) -> KlammProtocol:
     config = Config(app, http="httptools", ws="none", log_config=None, access_log=False, timeout_keep_alive=75)
     config.load()
     state = ServerState()
     state.default_headers = [(b"date", b"now")]
-    connection = KlammProtocol(
-        config, state, {}, asyncio.get_running_loop(), answer=answer, shared=shared or Connections()
-    )
-    wire = wire or Wire()
-    connection.connection_made(wire)
-    return connection, wire
+    return KlammProtocol(config, state, {}, asyncio.get_running_loop(), answer=answer, shared=shared or Connections())
 
 
 async def turns() -> None:

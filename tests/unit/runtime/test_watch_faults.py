@@ -88,7 +88,7 @@ async def test_a_reader_that_does_not_keep_up_gets_the_changes_together_later() 
         for number in range(20):
             store.commit([create(f"t{number}")])
             await until(lambda: other.offset == store.tables.last_offset)
-        await asyncio.sleep(30)
+        await asyncio.sleep(20)
         assert (it.offset, pushed) == (0, [])
         began, keeps_up = now(), True
         await until(lambda: it.offset == store.tables.last_offset)
@@ -110,6 +110,22 @@ async def test_a_reader_that_falls_far_behind_sends_for_itself_where_it_can_be_c
         for number in range(8):
             store.commit([create(*(f"{number}-{at}-{'x' * 200}" for at in range(400)))])
         await until(lambda: it.offset > 0)
+
+
+@in_virtual_time
+async def test_a_reader_that_does_not_keep_up_for_long_sends_for_itself_however_little_there_is() -> None:
+    store = FakeStore()
+
+    def push(_: Part) -> bool:
+        raise AssertionError("it was pushed to")
+
+    request = replace(SNAPSHOT, push=push, keeps_up=lambda: False)
+    async with serving(store) as authorizer, reading(authorizer, request) as it:
+        await until(lambda: it.offset == 0)
+        began = now()
+        store.commit([create("a")])
+        await until(lambda: it.offset == 1)
+        assert 30 < now() - began < 36
 
 
 class _Push:
