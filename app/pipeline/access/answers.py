@@ -12,10 +12,7 @@ from app.core.grouped import authorization_of
 from app.core.groups import GROUP_PREFIX, Groups, groups_of
 from app.core.image import AuthorizerImage, ImageBuilder
 from app.core.kafka.bindings import AclRow
-from app.core.kafka.codes import (
-    WILDCARD,
-    WILDCARD_PRINCIPAL,
-)
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.records import GENESIS_HASH, FeedHead

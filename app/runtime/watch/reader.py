@@ -28,6 +28,7 @@ _SLOW_S = 1.0
 """A reader that took longer than this to take what it was sent, and is that far behind, is cut."""
 _SHORTEST_WAIT_S = 0.05
 _HELD_BACK_MOST_S = 30.0
+"""A client that has not read for so long is sent more all the same: the bounds for slow clients then cut it."""
 _SNAPSHOT_S = 600.0
 
 
@@ -223,7 +224,7 @@ class _Reader:
         """Where the reader stands, if a bookmark is due and that is surely a state of the image; else no line."""
         if self._offset == image.offset:
             self._state = image.hash, image.digest
-        if self._state is None or self._clock() < self._bookmark_at or self._epoch is None:
+        if self._state is None or self._clock() < self._bookmark_at or self._epoch is None or self._offset < 0:
             return []
         self._bookmark_at = self._clock() + self._request.bookmark_s
         return [self._watchers.bookmark(Token(self._epoch, self._offset), self._state)]

@@ -35,6 +35,7 @@ _OLDER_S = 10.0
 HELD_BACK_S = 0.1
 """After this time, readers that did not keep up are looked at again."""
 _MOMENT_S = 0.001
+"""For so long a bookmark is the same for all: its age and its time are no more wrong than that."""
 _TOO_MANY_SNAPSHOTS = "too many snapshots are being sent; nothing was done, try again shortly"
 
 _log = logging.getLogger(__name__)
