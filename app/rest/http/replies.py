@@ -91,7 +91,8 @@ class ReplyWriter(asyncio.Transport):
             return False
         if self._has_ended or cycle.flow.write_paused or self._transport.is_closing():
             return False
-        self.flush()
+        if self.held is not None:
+            self.flush()
         self._transport.write(data)
         self._pushed += len(data)
         return True

@@ -1,9 +1,9 @@
 """How much of the event loop's time goes into sending a change to all readers.
 
-Steps take about 0.3 ms; requests come through after each step, and there is a rest after each millisecond. A round to
-all readers is followed by a pause three times as long as its steps took, and changes that come meanwhile go out
-together. With 1,000 readers a round takes a few milliseconds, so a single change goes out at once, and an endless
-stream of them costs decisions a quarter of the loop.
+Steps take about 0.3 ms, and requests come through after each step. While decisions are asked for, there is a rest
+after each millisecond, and a round to all readers is followed by a pause three times as long as its steps took: changes
+that come meanwhile go out together, and an endless stream of them costs decisions a quarter of the loop. While nobody
+asks, readers have the loop's time to themselves, and a change reaches all of them as soon as it can.
 """
 
 import asyncio
@@ -21,10 +21,15 @@ _LONGEST_PAUSE_S = 0.25
 class FanOutPace:
     """The pace of one round."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], decisions: Callable[[], int]) -> None:
+        """`decisions` counts those that were made so far."""
         self.at_once = _FIRST
         """How many readers the next step sends to."""
         self._clock = clock
+        self._decisions = decisions
+        self._decided = decisions()
+        self._is_shared = False
+        """Whether decisions were asked for during the round."""
         self._round_began = clock()
         self._step_began = self._run_s = self._spent_s = 0.0
 
@@ -46,11 +51,22 @@ class FanOutPace:
         elif took_s < _STEP_S / 2:
             self.at_once = min(_MOST, self.at_once * 2)
         if self._run_s >= _RUN_S:
-            # Decisions get at least as much of the loop's time as readers.
-            await asyncio.sleep(max(_REST_S, self._run_s))
+            if self._are_deciding():
+                # Decisions get at least as much of the loop's time as readers.
+                await asyncio.sleep(max(_REST_S, self._run_s))
             self._run_s = 0.0
 
     def pause_s(self) -> float:
         """Seconds until the next round may begin."""
+        self._are_deciding()
+        if not self._is_shared:
+            return 0.0
         due_s = min(self._spent_s / _SHARE, self._spent_s + _LONGEST_PAUSE_S)
         return self._round_began + due_s - self._clock()
+
+    def _are_deciding(self) -> bool:
+        """Whether a decision was made since this was last asked."""
+        decided = self._decisions()
+        are_deciding, self._decided = decided != self._decided, decided
+        self._is_shared = self._is_shared or are_deciding
+        return are_deciding

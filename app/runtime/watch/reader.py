@@ -167,7 +167,10 @@ class _Reader:
 
     def _push_bookmark(self, image: AuthorizerImage, push: Callable[[Part], bool]) -> bool:
         """False if `lines` has to send it."""
-        due_at, lines = self._bookmark_at, self._bookmark(image)
+        due_at = self._bookmark_at
+        if self._clock() < due_at:
+            return True
+        lines = self._bookmark(image)
         if lines and self._state is not None:
             if not push(Part(lines, len(lines[0].json), self._offset, self._state)):
                 self._bookmark_at = due_at

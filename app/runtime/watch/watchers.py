@@ -206,7 +206,7 @@ class Watchers:
             self._news.clear()
             self.has_held_back = False
             self._ending.clear()
-            pace = FanOutPace(self.options.clock)
+            pace = FanOutPace(self.options.clock, lambda: sum(self.metrics.decisions))
             try:
                 await self._round(pace)
             except Exception:  # noqa: BLE001 - an unexpected fault must not end the rounds
