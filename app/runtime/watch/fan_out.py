@@ -16,10 +16,12 @@ _REST_S = 0.001
 _FEWEST, _FIRST, _MOST = 4, 16, 64
 _SHARE = 0.25
 _LONGEST_PAUSE_S = 0.25
+_SHARED_S = 0.25
+"""So long after a decision the next one is expected."""
 
 
 class FanOutPace:
-    """The pace of one round."""
+    """The pace of all rounds, one after the other."""
 
     def __init__(self, clock: Callable[[], float], decisions: Callable[[], int]) -> None:
         """`decisions` counts those that were made so far."""
@@ -28,10 +30,13 @@ class FanOutPace:
         self._clock = clock
         self._decisions = decisions
         self._decided = decisions()
-        self._is_shared = False
-        """Whether decisions were asked for during the round."""
+        self._shared_until = 0.0
         self._round_began = clock()
         self._step_began = self._run_s = self._spent_s = 0.0
+
+    def begin_round(self) -> None:
+        self._round_began = self._clock()
+        self._run_s = self._spent_s = 0.0
 
     def begin_step(self) -> None:
         # CPU time of this thread: time that other processes had the core is not our work.
@@ -51,22 +56,21 @@ class FanOutPace:
         elif took_s < _STEP_S / 2:
             self.at_once = min(_MOST, self.at_once * 2)
         if self._run_s >= _RUN_S:
-            if self._are_deciding():
+            if self._is_shared():
                 # Decisions get at least as much of the loop's time as readers.
                 await asyncio.sleep(max(_REST_S, self._run_s))
             self._run_s = 0.0
 
     def pause_s(self) -> float:
         """Seconds until the next round may begin."""
-        self._are_deciding()
-        if not self._is_shared:
+        if not self._is_shared():
             return 0.0
         due_s = min(self._spent_s / _SHARE, self._spent_s + _LONGEST_PAUSE_S)
         return self._round_began + due_s - self._clock()
 
-    def _are_deciding(self) -> bool:
-        """Whether a decision was made since this was last asked."""
-        decided = self._decisions()
-        are_deciding, self._decided = decided != self._decided, decided
-        self._is_shared = self._is_shared or are_deciding
-        return are_deciding
+    def _is_shared(self) -> bool:
+        """Whether a decision was made not long ago."""
+        decided, now = self._decisions(), self._clock()
+        if decided != self._decided:
+            self._decided, self._shared_until = decided, now + _SHARED_S
+        return now < self._shared_until

@@ -199,6 +199,7 @@ class Watchers:
     # rounds
 
     async def _run(self) -> None:
+        pace = FanOutPace(self.options.clock, lambda: sum(self.metrics.decisions))
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HELD_BACK_S if self.has_held_back else None):
@@ -206,7 +207,7 @@ class Watchers:
             self._news.clear()
             self.has_held_back = False
             self._ending.clear()
-            pace = FanOutPace(self.options.clock, lambda: sum(self.metrics.decisions))
+            pace.begin_round()
             try:
                 await self._round(pace)
             except Exception:  # noqa: BLE001 - an unexpected fault must not end the rounds

@@ -1,5 +1,7 @@
 """The pace of a round to all readers: what decisions that are asked for meanwhile get of the event loop."""
 
+import asyncio
+
 import pytest
 
 from app.runtime.watch import fan_out
@@ -11,6 +13,7 @@ _STEPS = 100
 _WORK_S = _STEPS * _STEP_S
 _TURNS_S = 0.1 * _WORK_S
 """More than the turns of the loop take of virtual time."""
+_LONG_S = 1.0
 
 
 class _Round:
@@ -48,8 +51,13 @@ async def test_decisions_get_half_of_a_round_and_three_quarters_with_the_pause(m
 
 
 @in_virtual_time
-async def test_a_single_decision_at_the_end_of_a_round_brings_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_decision_brings_a_pause_and_rests_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     shared = _Round(monkeypatch)
     assert await shared.rests_s(decisions_a_step=0) < _TURNS_S
     shared.decisions += 1
     assert shared.pace.pause_s() > 0
+    shared.pace.begin_round()
+    assert await shared.rests_s(decisions_a_step=0) > _TURNS_S
+    await asyncio.sleep(_LONG_S)
+    shared.pace.begin_round()
+    assert await shared.rests_s(decisions_a_step=0) < _TURNS_S
