@@ -41,9 +41,19 @@ _LONG = (
 )
 """What works, and what waits: so side by side no core is idle."""
 
-_HYGIENE = tuple(
+_ONE_HALF = tuple(
     f"{_SPARK}test_{name}.py"
-    for name in ("hygiene", "log_coverage", "mending", "one_finding", "propose", "replay", "shadowed", "usage")
+    for name in (
+        "export",
+        "hygiene",
+        "log_coverage",
+        "mending",
+        "one_finding",
+        "propose",
+        "replay",
+        "shadowed",
+        "usage",
+    )
 )
 """About half of the work on Spark."""
 
@@ -82,7 +92,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa
             return nodeid
         if not nodeid.startswith(_SPARK):
             return str(file_of(nodeid))
-        return "hygiene on Spark" if nodeid.startswith(_HYGIENE) else "Spark"
+        return "one half on Spark" if nodeid.startswith(_ONE_HALF) else "the other half on Spark"
 
     scheduler._split_scope = scope_of
     return scheduler

@@ -17,19 +17,38 @@ _CLIENTS = "generated clients"
 _FAULTS = "grids of faults"
 _FETCHED = "image, wheel, and tools that are fetched"
 _DRAWS = "long draws"
+_SPARK = "long stories on Spark"
+_SIGNALS = "kills, signals and frozen processes"
 
 _PLACES = {
     "tests/kafka/": _BROKER,
     "tests/e2e/test_java_client.py": _CLIENTS,
+    "tests/e2e/test_console_back_and_reload.py": "the console in a browser",
     **{
         f"tests/clients/test_{name}.py": _CLIENTS
-        for name in ("examples", "generated_clients", "make_clients", "readmes")
+        for name in ("clients_page", "examples", "generated_clients", "make_clients", "readmes", "watch_examples")
     },
     "tests/e2e/test_report_in_a_browser.py": "the report in a browser",
     "tests/e2e/test_console_in_a_browser.py": "the console in a browser",
     "tests/e2e/test_pipeline_demo.py": "the pipeline's demo",
     "tests/cluster/": "a Spark cluster",
     "tests/pipeline/test_export_killed.py": _FAULTS,
+    **{
+        f"tests/pipeline/test_{name}.py": _SPARK
+        for name in (
+            "ending",
+            "folding",
+            "groups",
+            "log_coverage",
+            "mending",
+            "merging",
+            "one_finding",
+            "propose",
+            "shadowed",
+            "usage",
+        )
+    },
+    "tests/e2e/test_expiry_on_followers.py": _SIGNALS,
     **{
         f"tests/e2e/test_{name}.py": _FAULTS
         for name in ("damaged_feed", "failover", "feed_under_fire", "other_history", "outage", "rolling_restart")

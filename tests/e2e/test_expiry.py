@@ -119,6 +119,7 @@ def test_a_million_answers_by_clocks_that_are_an_hour_off_and_one_record_removes
         assert removals(store) == 1
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 def test_an_allow_ends_while_postgresql_is_away_also_for_who_was_frozen_over_the_end(
     store: Store, tmp_path: Path
 ) -> None:

@@ -110,6 +110,7 @@ def test_readers_of_a_follower_see_what_the_stores_own_readers_see(chain: Chain)
             whole.until(last)
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 def test_a_follower_outlives_its_upstream_and_follows_it_again(store: Store) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -169,6 +170,7 @@ def test_cut_and_silent_connections_are_replaced(service: Service) -> None:
         assert near.metric("klamm_image_loads_total") == 1
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 def test_another_history_ends_in_a_fresh_snapshot(store: Store, service: Service) -> None:
     with replica_on(store.dsn) as root, relay_to(root.ready().url) as way:
         root.create(binding("kept"))

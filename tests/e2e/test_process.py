@@ -93,6 +93,7 @@ def test_sigterm_lets_every_request_end(folder: Path) -> None:
     assert [fault for fault in asking.wrong if fault[0].isdecimal()] == []
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 def test_connections_that_idle_or_never_finish_their_request_do_not_keep_the_process(folder: Path) -> None:
     service = serve(folder).ready()
     host, port = service.url.removeprefix("http://").split(":")
@@ -130,6 +131,7 @@ def klamm_serve(folder: Path) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_in_the_middle_of_the_start_leaves_nothing_running_and_a_folder_to_start_from(
     folder: Path, sig: signal.Signals
@@ -152,6 +154,7 @@ def test_a_signal_in_the_middle_of_the_start_leaves_nothing_running_and_a_folder
         assert service.post("/v1/authorize", QUESTION)["results"] == ANSWER
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 def test_sigterm_ends_a_postgresql_that_stands_still(tmp_path: Path) -> None:
     """One's postmaster is frozen, the other's backends are; they are ended at the same time, as it takes a while."""
     folders = [tmp_path / "postmaster", tmp_path / "backends"]

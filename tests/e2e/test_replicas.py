@@ -54,6 +54,7 @@ def test_a_token_of_one_replica_is_never_answered_older_by_the_other(one: Servic
     assert stale == 0
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 def test_a_replica_that_is_cut_off_gives_old_answers_to_none_but_who_has_no_token(
     one: Service, migrated_database_url: str
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_change_shows_elsewhere_without_a_poll(one: Service, migrated_database
     _log_times("acknowledged -> seen elsewhere", times)
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 @pytest.mark.parametrize("settings", [{}, NEVER_POLLS], ids=["", "without a poll"])
 def test_a_change_shows_elsewhere_if_the_listening_connection_was_just_killed(
     one: Service, migrated_database_url: str, outside: Outside, settings: dict[str, str]

@@ -48,6 +48,7 @@ def test_connections_spread_over_the_workers_and_each_sees_what_another_has_writ
             assert {asked(client, question) for client in clients} == {"ALLOWED"}
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 def test_a_worker_that_dies_breaks_its_own_connections_only_and_takes_new_ones_when_it_has_loaded(store: Store) -> None:
     with ready(service_of(2, store.dsn), 2) as service, connections(service, 16) as clients:
         service.create(binding("orders"))
@@ -84,6 +85,7 @@ def takes_connections(service: Service, worker: int) -> bool:
         return worker in {worker_of(client, service) for client in clients}
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 def test_the_last_worker_takes_connections_even_if_it_can_not_load(closed: Store) -> None:
     with service_of(2, closed.dsn) as service:
         service.http.close()
@@ -198,6 +200,7 @@ def test_nothing_outlives_a_sigkill_of_the_supervisor(tmp_path: Path) -> None:
     assert "postgresql://" not in "\n".join(service.lines)
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 def test_ctrl_c_ends_all_of_it_quietly_whenever_it_comes(store: Store) -> None:
     for delay_s, impatient in ((0.0, True), (0.1, False), (0.3, True), (1.5, True)):
         with Group(["--workers", "2"], {"KLAMM_DATABASE_URL": store.dsn}) as group:
@@ -213,6 +216,7 @@ def test_ctrl_c_ends_all_of_it_quietly_whenever_it_comes(store: Store) -> None:
             assert not is_there(int(pid))
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 def test_a_signal_to_a_worker_that_still_starts_is_not_lost_and_ends_it_in_order(store: Store) -> None:
     with Group(["--workers", "2"], {"KLAMM_DATABASE_URL": store.dsn}) as group:
         for sig, delay_s in ((signal.SIGINT, 0.15), (signal.SIGTERM, 0.0)):
@@ -226,6 +230,7 @@ def test_a_signal_to_a_worker_that_still_starts_is_not_lost_and_ends_it_in_order
     assert "Traceback" not in said
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
 def test_no_worker_outlives_a_start_that_is_broken_off(store: Store, sig: signal.Signals) -> None:
     for delay_s in (0.0, 0.2):
@@ -241,6 +246,7 @@ def test_no_worker_outlives_a_start_that_is_broken_off(store: Store, sig: signal
         eventually(lambda these=workers: not any(map(is_there, these)), "no worker is left")  # type: ignore[misc]  # the default binds the loop's variable
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 def test_workers_that_die_before_they_can_serve_end_the_service_with_a_reason(closed: Store) -> None:
     service = service_of(2, closed.dsn)
     killed: set[int] = set()
@@ -262,6 +268,7 @@ def test_workers_that_die_before_they_can_serve_end_the_service_with_a_reason(cl
     assert not any(is_there(pid) for _, pid in starts(service))
 
 
+@pytest.mark.full("kills, signals and frozen processes")
 def test_a_worker_that_drains_alone_is_replaced(store: Store) -> None:
     with ready(service_of(2, store.dsn), 2) as service, Probing(service) as probing:
         service.create(binding("orders"))
