@@ -1,6 +1,7 @@
 """One embedded PostgreSQL for the whole run, started by the first test that asks for it; a database for each test."""
 
 import asyncio
+import gc
 import itertools
 import signal
 import threading
@@ -66,7 +67,9 @@ _ALONE = (f"{_SPARK}test_two_at_once.py", _PAST)
 def pytest_collection() -> Generator[None, object, object]:
     """Each worker collects thousands of tests, and no garbage among them."""
     with collection_paused():
-        return (yield)
+        collected = yield
+    gc.freeze()
+    return collected
 
 
 @pytest.hookimpl(tryfirst=True)
