@@ -48,7 +48,7 @@ class _Own(Protocol):
 class Authorization:
     """One caller against one image. Short-lived: the index beneath it may change at the next await."""
 
-    __slots__ = ("_address", "_first_texts", "_image", "_own", "is_super_user")
+    __slots__ = ("_address", "_first_texts", "_own", "image", "is_super_user")
 
     def __init__(
         self, image: AuthorizerImage, principal: str, address: ClientAddress, *, unrestricted: bool = False
@@ -58,7 +58,7 @@ class Authorization:
         if not (self.is_super_user or image.loading_complete):
             # INVARIANT: from an image that holds no store's state, only super users are ever decided on.
             raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly")
-        self._image = image
+        self.image = image
         # INVARIANT: masks are asked for an address as of the image's time. If no end lies ahead, all ALLOWs that ever
         # end have ended, and an address without a time sees none of them.
         self._address = image.asker(address) if image.index.ends.heap else address
@@ -69,7 +69,7 @@ class Authorization:
         """Decide on a literal resource. This is the hot path: its cost grows with the name's length only."""
         if self.is_super_user:
             return _SUPER_USER
-        image = self._image
+        image = self.image
         address = self._address
         bit = 1 << operation
         mask = 0
@@ -91,17 +91,13 @@ class Authorization:
         return _DEFAULT_DENY
 
     @property
-    def image(self) -> AuthorizerImage:
-        return self._image
-
-    @property
     def host(self) -> str:
         return self._address.text
 
     def decision(self, operation: int, resource_type: int, resource_name: str) -> Decision:
         verdict = self.decide(operation, resource_type, resource_name)
         acl = self.deciding_acl(verdict, operation, resource_type, resource_name)
-        return Decision(verdict, acl, self._image.offset)
+        return Decision(verdict, acl, self.image.offset)
 
     def deciding_acl(
         self, verdict: Verdict, operation: int, resource_type: int, resource_name: str
@@ -111,11 +107,11 @@ class Authorization:
         return None if row is None else self.acl_at(row)
 
     def acl_at(self, row: int) -> StandardAcl:
-        return self._image.index.table.acl(row)
+        return self.image.index.table.acl(row)
 
     def acl_id_at(self, row: int) -> bytes:
         """The 16 bytes of its id, at a tenth of the cost of the ACL."""
-        return bytes(self._image.index.table.ids[16 * row : 16 * row + 16])
+        return bytes(self.image.index.table.ids[16 * row : 16 * row + 16])
 
     def deciding_row(self, verdict: Verdict, operation: int, resource_type: int, resource_name: str) -> int | None:
         """The row of this ACL, for `acl_at` and `acl_id_at`; valid as long as this authorization."""
@@ -123,7 +119,7 @@ class Authorization:
             return None
         bit = 1 << (operation if verdict.allowed else DENY_SHIFT + operation)
         principal, pattern, entry = self._deciding_pattern(bit, resource_type, resource_name)
-        index = self._image.index
+        index = self.image.index
         host = self._first_text_at(entry, bit) if isinstance(entry, HostMasks) else WILDCARD
         rows = index.rows_at(pattern, principal, host)
         if rows[1:]:
@@ -161,7 +157,7 @@ class Authorization:
 
     def _speaking(self, resource_type: int) -> list[tuple[str, TypeNode]]:
         """The principals whose ACLs apply to the caller, with their nodes: the caller's own before `User:*`."""
-        everyone, own = self._image.index.everyone, self._own_node()
+        everyone, own = self.image.index.everyone, self._own_node()
         found = []
         if own is not None and own is not everyone and (node := own.types[resource_type]) is not None:
             found.append((own.principal, node))
@@ -177,13 +173,13 @@ class Authorization:
         return self._own if isinstance(self._own, PrincipalNode) else None
 
     def _rows_that_say(self, verdict: Verdict, operation: int, rows: list[int]) -> list[int]:
-        table = self._image.index.table
+        table = self.image.index.table
         permission, covers = (_ALLOW, ALLOW_MASK) if verdict.allowed else (_DENY, DENY_MASK)
         found = []
         for row in rows:
             codes = table.codes[row]
             says = permission_type_in(codes) == permission and covers[operation_in(codes)] >> operation & 1
-            if says and not self._image.has_ended(row):
+            if says and not self.image.has_ended(row):
                 found.append(row)
         return found
 
@@ -203,11 +199,11 @@ class Authorization:
 
     def _rows_of(self, entry: Entry, pattern: tuple[int, int, str], principal: str) -> Iterator[int]:
         for host in entry.texts_at(self._address) if isinstance(entry, HostMasks) else (WILDCARD,):
-            yield from self._image.index.rows_at(pattern, principal, host)
+            yield from self.image.index.rows_at(pattern, principal, host)
 
     def matching_acls(self, resource_type: int, resource_name: str) -> Iterator[StandardAcl]:
         for rows in self.speaking_rows(resource_type, resource_name):
-            yield from map(self.acl_at, sorted(rows, key=self._image.index.table.key))
+            yield from map(self.acl_at, sorted(rows, key=self.image.index.table.key))
 
     def authorized_operations(self, resource_type: int, resource_name: str) -> int:
         supported = to_bit_field(supported_operations(ResourceType(resource_type)))
@@ -218,8 +214,8 @@ class Authorization:
             mask |= node.mask(resource_name, self._address)
         if (
             not mask
-            and self._image.config.allow_everyone_if_no_acl_found
-            and not self._image.index.covers(resource_type, resource_name)
+            and self.image.config.allow_everyone_if_no_acl_found
+            and not self.image.index.covers(resource_type, resource_name)
         ):
             return supported
         return mask & ~(mask >> DENY_SHIFT) & supported

@@ -286,7 +286,7 @@ def _take(index: AclIndex, record: Record, replacing: Container[int]) -> None:
         if record.offset not in replacing:
             index.add(acl.row)
         # Most ACLs have no terms, neither before nor now.
-        if record.offset in replacing or acl.expires_at is not None or acl.owner is not None:
+        if record.offset in replacing or acl.has_terms:
             index.set_terms(acl.binding, acl.terms)
     elif isinstance(record, RemoveAccessControlEntryRecord):
         index.remove(record.acl.binding)

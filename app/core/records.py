@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from app.core.digest import seconds_of
-from app.core.kafka.bindings import NO_TERMS, StandardAcl, canonical_fields
+from app.core.kafka.bindings import StandardAcl, canonical_fields
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -98,8 +98,9 @@ class FeedPoll:
 
 def hash_version(record: Record) -> int:
     """Which of the two forms a record is hashed in: 1, or 2 if it says anything that form 1 has no place for."""
-    has_terms = not isinstance(record, ConfigRecord) and record.acl.terms != NO_TERMS
-    return 2 if has_terms or record.comment is not None else 1
+    if record.comment is not None:
+        return 2
+    return 2 if not isinstance(record, ConfigRecord) and record.acl.has_terms else 1
 
 
 def record_hash(previous: bytes, record: Record) -> bytes:

@@ -73,12 +73,14 @@ class Decider:
 
     def decide(self, request: AuthorizeRequest, context: RequestContext) -> Decided:
         """Raises what `Rights.authorization` does, and InvalidFieldsException."""
-        authorization = self._authorization(context)
+        authorization = self._rights.authorization(context)
         verdicts = _decide(authorization, request.actions, request)
         return Decided(request, authorization, verdicts, [_ALLOWED if each.allowed else _DENIED for each in verdicts])
 
     def decide_at_once(self, request: AuthorizeRequest, context: RequestContext) -> Decided | None:
-        """None if it takes longer than a few milliseconds, whatever the ACLs are."""
+        """None if it takes longer than a few milliseconds, whatever the ACLs are, or has to wait for an offset."""
+        if request.at_least is not UNSET:
+            return None
         if len(request.actions) <= _SLICE:
             return self.decide(request, context)
         return at_once(self._in_slices(request, context), most_s=_AT_ONCE_S)
@@ -91,12 +93,13 @@ class Decider:
         return self.decide(request, context) if decided is None else decided
 
     def _in_slices(self, request: AuthorizeRequest, context: RequestContext) -> Generator[None, None, Decided]:
-        authorization, actions = self._authorization(context), request.actions
+        authorization, actions = self._rights.authorization(context), request.actions
+        audit_level = self._frame_of(authorization.image).audit_level
         verdicts: list[Verdict] = []
         results: list[bytes] = []
         rows: list[int | None] = []
-        wants_all = self._decision_log is not None or request.with_rules is True or self._frame.audit_level <= DEBUG
-        wants_denied = wants_all or self._frame.audit_level <= INFO
+        wants_all = self._decision_log is not None or request.with_rules is True or audit_level <= DEBUG
+        wants_denied = wants_all or audit_level <= INFO
         for start in range(0, len(actions), _SLICE):
             if start:
                 yield
@@ -112,11 +115,11 @@ class Decider:
             ]
         return Decided(request, authorization, verdicts, results, rows)
 
-    def _authorization(self, context: RequestContext) -> Authorization:
-        authorization = self._rights.authorization(context)
-        if self._frame.image is not self._authorizer.image:
-            self._frame = _Frame(self._authorizer.image)
-        return authorization
+    def _frame_of(self, image: AuthorizerImage) -> _Frame:
+        # INVARIANT: a reply's token is that of the image that decided.
+        if self._frame.image is not image:
+            self._frame = _Frame(image)
+        return self._frame
 
     def reply(self, decided: Decided, mark: RequestMark) -> bytes:
         """Counts and logs the decisions. Returns the body of the 200."""
@@ -131,7 +134,7 @@ class Decider:
         request, authorization, verdicts = decided.request, decided.authorization, decided.verdicts
         self._metrics.count_verdicts(verdicts)
         rows = decided.rows
-        decision_log, frame = self._decision_log, self._frame
+        decision_log, frame = self._decision_log, self._frame_of(authorization.image)
         if decision_log is not None and decision_log.wants_next():
             # INVARIANT: the index is still that of the verdicts.
             if rows is None:

@@ -102,6 +102,10 @@ class StandardAcl:
     def terms(self) -> AclTerms:
         return AclTerms(self.expires_at, self.owner)
 
+    @property
+    def has_terms(self) -> bool:
+        return self.expires_at is not None or self.owner is not None
+
     def has_ended(self, now: float) -> bool:
         """Whether it is an ALLOW that has ended by this time of the store; a DENY holds until it is removed."""
         allows = self.binding.permission_type is AclPermissionType.ALLOW
@@ -185,6 +189,8 @@ class NewAcl(NamedTuple):
         One that has ended by `now`, the store's time, counts as without terms: it is made again.
         """
         has_ended = acl.expires_at is not None and acl.expires_at <= now
+        if not has_ended and self.expires_at is KEEP and self.owner is KEEP:
+            return acl
         terms = self.terms_over(NO_TERMS if has_ended else acl.terms)
         return acl if terms == acl.terms else replace(acl, expires_at=terms.expires_at, owner=terms.owner)
 

@@ -4,10 +4,9 @@ Whatever needs more (a refusal, `at_least`, a long body, a caller that is not kn
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from time import perf_counter
-from typing import Generic, NamedTuple, Protocol, TypeVar
-
-from msgspec import UNSET
+from typing import Generic, Protocol, TypeVar
 
 from app.core.context import RequestContext
 from app.core.verdicts import Verdict
@@ -33,15 +32,24 @@ class _Request(Protocol):
     def context(self) -> AuthorizableRequestContext: ...
 
 
+_CLUSTERS = 16
+"""Brokers name few clusters; strangers may name any."""
+
 R = TypeVar("R", bound=_Request)
 D = TypeVar("D")
 
 
-class _Plain(NamedTuple, Generic[R, D]):
-    route: Route
-    decide: Callable[[Services, R, RequestContext, bytes], D | None]
-    """It counts and logs nothing; None where the route has to wait."""
-    answer: Callable[[Services, D, RequestMark], bytes]
+class _Plain(Generic[R, D]):
+    def __init__(
+        self,
+        route: Route,
+        decide: Callable[[R, RequestContext], D | None],
+        answer: Callable[[D, RequestMark], bytes],
+    ) -> None:
+        """`decide` counts and logs nothing, and returns None where the route has to wait."""
+        self.name, self.open_to, self.max_body_bytes = route.name, route.open_to, route.max_body_bytes
+        self.decode: Callable[[bytes], R] = route.decode
+        self.decide, self.answer = decide, answer
 
 
 class AtOnce:
@@ -49,57 +57,51 @@ class AtOnce:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        decider = services.decider
+        self._authorize = _Plain[AuthorizeRequest, Decided](
+            decisions.routes.named("authorize"), decider.decide_at_once, decider.reply
+        )
+        self._opa_of = lru_cache(_CLUSTERS)(self._new_opa)
 
     def __call__(
         self, headers: Headers, body: bytes, names: Sequence[str], target: bytes = AUTHORIZE_TARGET
     ) -> bytes | None:
         """The reply, its own headers first. None leaves no trace: the request can go to its route as it came."""
-        began = perf_counter()
         try:
             if target == AUTHORIZE_TARGET:
-                return self._reply(_AUTHORIZE, headers, body, names, target, began)
-            return self._reply(_OPA, headers, body, names, target, began)
+                return self._reply(self._authorize, headers, body, names)
+            return self._reply(self._opa_of(target), headers, body, names)
         except Exception:  # noqa: BLE001 - the route meets it again, answers and logs it
             return None
 
-    def _reply(
-        self, plain: _Plain[R, D], headers: Headers, body: bytes, names: Sequence[str], target: bytes, began: float
-    ) -> bytes | None:
+    def _new_opa(self, target: bytes) -> _Plain[OpaQuestion, Decided | Verdict]:
+        services, cluster = self._services, target[len(OPA_PATH) + 1 :].decode("ascii") or None
+        return _Plain(
+            opa.routes.named(opa.OPA_OPERATION),
+            lambda request, context: opa.decide_at_once(services, request, context, cluster),
+            lambda decided, mark: opa.answer(services, decided, mark),
+        )
+
+    def _reply(self, plain: _Plain[R, D], headers: Headers, body: bytes, names: Sequence[str]) -> bytes | None:
+        began = perf_counter()
         services, fields = self._services, dict(headers)
         if len(fields) != len(headers) and not shows_one_at_most(headers):
             return None
         caller = services.callers.known(fields, names)
-        if caller is None or caller.role not in plain.route.open_to or caller.acts_from_its_socket:
+        if caller is None or caller.role not in plain.open_to or caller.acts_from_its_socket:
             return None
-        check_headers(headers, plain.route.max_body_bytes)
+        check_headers(headers, plain.max_body_bytes)
         if len(body) > OFF_LOOP_BYTES or not (caller.limit is None or caller.limit.has_room()):
             return None
-        request: R = plain.route.decode(body)
+        request: R = plain.decode(body)
         context = speak(caller, request.context, None)
-        decided = plain.decide(services, request, context, target)
+        decided = plain.decide(request, context)
         # INVARIANT: nothing that could be refused comes behind this, or the route would take from the quota again.
         if decided is None or (caller.limit is not None and not caller.limit.take()):
             return None
         mark = mark_of(fields) if len(fields) == len(headers) else mark_of_headers(headers)
         if caller is not ANYBODY:
             mark.caller = caller.name
-        reply = plain.answer(services, decided, mark)
-        services.metrics.count_request(plain.route.name, 200, perf_counter() - began)
+        reply = plain.answer(decided, mark)
+        services.metrics.count_request(plain.name, 200, perf_counter() - began)
         return b"content-length: %d\r\n%b\r\n%b" % (len(reply), reply_headers(mark), reply)
-
-
-def _decide(services: Services, request: AuthorizeRequest, context: RequestContext, _: bytes) -> Decided | None:
-    return None if request.at_least is not UNSET else services.decider.decide_at_once(request, context)
-
-
-def _decide_opa(
-    services: Services, request: OpaQuestion, context: RequestContext, target: bytes
-) -> Decided | Verdict | None:
-    cluster = target[len(OPA_PATH) + 1 :].decode("ascii")
-    return opa.decide_at_once(services, request, context, cluster or None)
-
-
-_AUTHORIZE: _Plain[AuthorizeRequest, Decided] = _Plain(
-    decisions.routes.named("authorize"), _decide, lambda services, decided, mark: services.decider.reply(decided, mark)
-)
-_OPA: _Plain[OpaQuestion, Decided | Verdict] = _Plain(opa.routes.named(opa.OPA_OPERATION), _decide_opa, opa.answer)
