@@ -68,6 +68,7 @@ def pytest_collection() -> Generator[None, object, object]:
     """Each worker collects thousands of tests, and no garbage among them."""
     with collection_paused():
         collected = yield
+    # What was collected stays for the whole run: no later collection need walk over it.
     gc.freeze()
     return collected
 

@@ -121,7 +121,7 @@ class AuditLog(LineLog[_Request]):
     def _room(self, source: AuditSource, entries: Sequence[AuditEntry]) -> int:
         principal = written_bytes(source.principal)
         again = min(principal, REPEATED_BYTES)
-        # Together, as each call costs more than what it looks at.
+        # Measured together: a call costs more than the look itself.
         ids = f"{source.host}{source.request_id or ''}{source.trace_id or ''}{source.caller or ''}"
         line = self._line_bytes + written_bytes(ids)
         size = principal - again + len(entries) * (line + again)

@@ -170,7 +170,6 @@ def test_cut_and_silent_connections_are_replaced(service: Service) -> None:
         assert near.metric("klamm_image_loads_total") == 1
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 def test_another_history_ends_in_a_fresh_snapshot(store: Store, service: Service) -> None:
     with replica_on(store.dsn) as root, relay_to(root.ready().url) as way:
         root.create(binding("kept"))

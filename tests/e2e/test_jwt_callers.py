@@ -175,7 +175,6 @@ def test_a_bad_token_is_refused_and_the_text_does_not_say_why(issuing: Issuing, 
         assert answer.json()[member] == nothing.json()[member]
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 def test_rotation_fails_no_request(issuing: Issuing) -> None:
     """Publish the new key, sign with it at once, and take the old one away when nobody signs with it any more."""
     key = OLD

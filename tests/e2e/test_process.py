@@ -93,7 +93,6 @@ def test_sigterm_lets_every_request_end(folder: Path) -> None:
     assert [fault for fault in asking.wrong if fault[0].isdecimal()] == []
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 def test_connections_that_idle_or_never_finish_their_request_do_not_keep_the_process(folder: Path) -> None:
     service = serve(folder).ready()
     host, port = service.url.removeprefix("http://").split(":")

@@ -162,7 +162,6 @@ def damaged(dsn: str, damage: str) -> Iterator[Callable[[], None]]:
         yield mending.close
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_load_that_fails_half_way_is_never_ready_until_the_store_is_mended(
     own_server: OwnPostgres, filled: str, damage: str

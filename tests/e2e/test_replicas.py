@@ -54,7 +54,6 @@ def test_a_token_of_one_replica_is_never_answered_older_by_the_other(one: Servic
     assert stale == 0
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 def test_a_replica_that_is_cut_off_gives_old_answers_to_none_but_who_has_no_token(
     one: Service, migrated_database_url: str
 ) -> None:

@@ -85,7 +85,6 @@ def takes_connections(service: Service, worker: int) -> bool:
         return worker in {worker_of(client, service) for client in clients}
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 def test_the_last_worker_takes_connections_even_if_it_can_not_load(closed: Store) -> None:
     with service_of(2, closed.dsn) as service:
         service.http.close()

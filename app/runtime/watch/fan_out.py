@@ -17,7 +17,7 @@ _FEWEST, _FIRST, _MOST = 4, 16, 64
 _SHARE = 0.25
 _LONGEST_PAUSE_S = 0.25
 _SHARED_S = 0.25
-"""So long after a decision the next one is expected."""
+"""After a decision, more are expected within this time."""
 
 
 class FanOutPace:
@@ -69,7 +69,7 @@ class FanOutPace:
         return self._round_began + due_s - self._clock()
 
     def _is_shared(self) -> bool:
-        """Whether a decision was made not long ago."""
+        """Whether decisions need the loop, too: one was made recently."""
         decided, now = self._decisions(), self._clock()
         if decided != self._decided:
             self._decided, self._shared_until = decided, now + _SHARED_S
