@@ -2,8 +2,9 @@
 
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from app.core.kafka.hosts import is_loopback
 from app.formats.command_errors import UsageError
@@ -12,14 +13,15 @@ from app.logs.service import configure_logging
 from app.metrics.declared import Metrics
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.certificates import CertificateWatch
-from app.rest.callers.jwt_tokens import Issuer, JwtVerifier
-from app.rest.callers.key_sets import KeySet
 from app.rest.callers.rate_limits import RateLimit
 from app.rest.callers.roles import Caller, Role
 from app.rest.callers.static_tokens import StaticTokens
 from app.rest.callers.token_file import read_tokens
 from app.settings.callers import CallerSettings, IssuerSettings, callers_without_proof
 from app.settings.model import Settings
+
+if TYPE_CHECKING:
+    from app.rest.callers.jwt_tokens import JwtVerifier
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +36,6 @@ def callers_of(settings: Settings, metrics: Metrics) -> Callers:
     if not settings.callers:
         return Callers(None, metrics)
     callers = {name: _caller(name, each) for name, each in settings.callers.items()}
-    issuers = [_issuer(name, each) for name, each in settings.issuers.items()]
     subjects = {
         (each.issuer, each.token_subject): callers[name]
         for name, each in settings.callers.items()
@@ -47,7 +48,7 @@ def callers_of(settings: Settings, metrics: Metrics) -> Callers:
     credentials = Credentials(
         callers=callers,
         tokens=tokens,
-        jwts=JwtVerifier(issuers) if issuers else None,
+        jwts=_verifier_of(settings.issuers) if settings.issuers else None,
         subjects=subjects,
         certificates={
             each.certificate: callers[name] for name, each in settings.callers.items() if each.certificate is not None
@@ -129,12 +130,20 @@ def _caller(name: str, settings: CallerSettings) -> Caller:
     )
 
 
-def _issuer(name: str, settings: IssuerSettings) -> Issuer:
-    return Issuer(
-        name=name,
-        issuer=settings.issuer,
-        audience=settings.audience,
-        algorithms=frozenset(settings.algorithms),
-        leeway_s=settings.leeway_s,
-        keys=KeySet(settings.jwks, ca_file=settings.ca_file, bearer_file=settings.bearer_file),
+def _verifier_of(issuers: Mapping[str, IssuerSettings]) -> "JwtVerifier":
+    from app.rest.callers.jwt_tokens import Issuer, JwtVerifier  # noqa: PLC0415 - cryptography is slow to load
+    from app.rest.callers.key_sets import KeySet  # noqa: PLC0415 - and so is an HTTP client
+
+    return JwtVerifier(
+        [
+            Issuer(
+                name=name,
+                issuer=each.issuer,
+                audience=each.audience,
+                algorithms=frozenset(each.algorithms),
+                leeway_s=each.leeway_s,
+                keys=KeySet(each.jwks, ca_file=each.ca_file, bearer_file=each.bearer_file),
+            )
+            for name, each in issuers.items()
+        ]
     )

@@ -12,7 +12,6 @@ from app.formats.command_errors import UsageError
 from app.formats.database_url import DatabaseUrl
 from app.logs.redaction import conceal_url
 from app.settings.model import Settings, as_given, read_settings
-from app.store.migrate import migrate
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +57,7 @@ def database(settings: Settings, held: str = "") -> Iterator[tuple[DatabaseUrl, 
         yield settings.database_url, None
         return
     from app.store.embedded.server import EmbeddedPostgres, EmbeddedPostgresError, FolderHeldError  # noqa: PLC0415 - needs its wheel, and Linux
+    from app.store.migrate import migrate  # noqa: PLC0415 - SQLAlchemy and Alembic take a third of the start
 
     server = EmbeddedPostgres(settings.data_dir, bin_dir=settings.postgres_bin)
     try:

@@ -10,13 +10,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from app.cli.credentials import callers_of, certificate_of, refuse_exposed_address, warn_of_unusable_callers
 from app.cli.database import EachSecond, database, settings_of
-from app.cli.example import Example, read_example, show_example
-from app.cli.main import create_app
-from app.cli.server import ServerOptions
 from app.cli.state_file import state_folder_held
 from app.core.doubts import doubts_of_principal
 from app.formats.command_errors import UsageError
@@ -29,6 +26,9 @@ from app.process.sockets import address_of, listening
 from app.process.supervisor import Drain, Supervisor
 from app.settings.model import Settings
 from app.settings.upstream import unprotected
+
+if TYPE_CHECKING:
+    from app.cli.example import Example
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +73,9 @@ def _serve(
 ) -> None:
     drain_s = settings.drain_ms / 1000
     if settings.workers == 1:
+        from app.cli.main import create_app  # noqa: PLC0415 - a supervisor needs neither; its workers do
+        from app.cli.server import ServerOptions  # noqa: PLC0415 - as above
+
         options = ServerOptions(each_second=each_second, once_started=once_started, drain_s=drain_s)
         create_app(settings).serve(listener, options)
         return
@@ -101,17 +104,19 @@ def _listener_and_database(settings: Settings) -> Iterator[tuple[socket.socket, 
             yield listener, database_url, each_second
 
 
-def _example(path: Path | None, settings: Settings) -> Example | None:
+def _example(path: Path | None, settings: Settings) -> "Example | None":
     if path is None:
         return None
     if settings.uds is not None:
         raise UsageError("--example needs host and port; leave out --uds (KLAMM_UDS)")
     if settings.callers or settings.tls_certificate is not None:
         raise UsageError("--example uses plain HTTP without credentials; leave out callers and tls.certificate")
+    from app.cli.example import read_example  # noqa: PLC0415 - an HTTP client takes a tenth of the start
+
     return read_example(path)
 
 
-async def _started(settings: Settings, listener: socket.socket, example: Example | None, out: TextIO) -> None:
+async def _started(settings: Settings, listener: socket.socket, example: "Example | None", out: TextIO) -> None:
     address = address_of(listener, tls=settings.tls_certificate is not None)
     _log.info("serving", extra={"address": address})
     console = f" In a browser: {address}/console." if settings.has_console and settings.uds is None else ""
@@ -124,6 +129,8 @@ async def _started(settings: Settings, listener: socket.socket, example: Example
         out.flush()
 
     if example is not None:
+        from app.cli.example import show_example  # noqa: PLC0415 - as above
+
         try:
             await show_example(example, address, say)
         except UsageError as error:

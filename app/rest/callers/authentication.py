@@ -13,14 +13,17 @@ import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from app.core.kafka.errors import ClusterAuthorizationException, SaslAuthenticationException
 from app.logs.service import REQUEST_MARK
 from app.metrics.declared import Metrics
-from app.rest.callers.jwt_tokens import JwtVerifier
 from app.rest.callers.roles import ANYBODY, Caller, Role, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
 from app.runtime.deadlines import stop
+
+if TYPE_CHECKING:
+    from app.rest.callers.jwt_tokens import JwtVerifier  # loaded only where callers have JWTs
 
 _MAX_REMEMBERED = 4_096
 _REMEMBER_S = 60.0
@@ -42,7 +45,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 class Credentials:
     callers: Mapping[str, Caller]
     tokens: StaticTokens | None = None
-    jwts: JwtVerifier | None = None
+    jwts: "JwtVerifier | None" = None
     subjects: Mapping[tuple[str, str], Caller] = field(default_factory=lambda: MappingProxyType({}))
     """Callers by the issuer's name and `sub`."""
     certificates: Mapping[str, Caller] = field(default_factory=lambda: MappingProxyType({}))

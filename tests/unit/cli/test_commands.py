@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import import_acls, serving
+from app.cli import import_acls
 from app.cli.entry_point import main
 from app.cli.example import Example
 from app.cli.serving import _check, _started
@@ -128,7 +128,7 @@ def test_an_example_ends_with_where_it_serves_and_how_it_ends(monkeypatch: pytes
         assert callable(write)
         write(f"asked {address}")
 
-    monkeypatch.setattr(serving, "show_example", shown)
+    monkeypatch.setattr("app.cli.example.show_example", shown)
     with listening("127.0.0.1", 0) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         asyncio.run(_started(read_settings(), listener, Example({}, []), screen))

@@ -237,8 +237,20 @@ def test_an_interruption_of_the_very_start_is_no_fault(command: str, status: int
 
 
 @pytest.mark.slow
-def test_nothing_embedded_is_imported_before_it_is_needed() -> None:
-    code = "import sys, app.cli.serving; print([name for name in sys.modules if 'embedded' in name])"
+@pytest.mark.parametrize(
+    ("modules", "absent"),
+    [
+        ("serving", "app.store.embedded alembic asyncpg cryptography fastapi httpx jwt sqlalchemy uvicorn"),
+        ("serving, app.cli.main", "app.store.embedded alembic cryptography httpx jwt sqlalchemy"),
+        ("worker", "app.store.embedded alembic cryptography httpx jwt sqlalchemy"),
+    ],
+    ids=["a supervisor", "one process", "a worker"],
+)
+def test_serving_loads_only_what_it_needs(modules: str, absent: str) -> None:
+    code = (
+        f"import sys, app.cli.{modules}\n"
+        f"print([name for name in {absent.split()} if any(each.startswith(name) for each in sys.modules)])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
     )
