@@ -2,12 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
+
+import msgspec
 
 from app.core.digest import digest_of_lines
 from app.core.kafka.bindings import NO_TERMS, AclBinding, AclRow, AclSlice, AclTerms, StandardAcl
@@ -48,15 +50,18 @@ ACL_COLUMNS: Mapping[str, str] = MappingProxyType(
         **BINDING_COLUMNS,
         "natural_key": "bytea",
         "created_offset": "bigint",
+        "created_at": "timestamptz",
         "created_by": "text",
         **TERMS_COLUMNS,
     }
 )
-"""The columns of `acl` that differ from row to row in one transaction."""
+"""The columns of `acl`, in the order of `acl_values`."""
 
 RECORD_COLUMNS: Mapping[str, str] = MappingProxyType(
     {
         "offset": "bigint",
+        "tx_last": "bigint",
+        "recorded_at": "timestamptz",
         "kind": "text",
         "acl_id": "uuid",
         **BINDING_COLUMNS,
@@ -73,7 +78,8 @@ RECORD_COLUMNS: Mapping[str, str] = MappingProxyType(
         "prior_value": "text",
     }
 )
-"""The same of `acl_record`. The last four are `PriorValues`, which no hash covers."""
+"""The columns of `acl_record`, in the order of `record_values`. The last four are `PriorValues`, which no hash covers.
+"""
 
 PriorValues = tuple[bool, datetime | None, str | None, str | None]
 """Whether the ACL or property existed before a record; the end and owner that the ACL had, or the value."""
@@ -100,16 +106,24 @@ _PERMISSION_TYPE_TEXTS = {str(code): int(code) for code in _PERMISSION_TYPES}
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _MEANINGS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _NO_BINDING = (None,) * len(BINDING_COLUMNS)
+# Bytes are written in base64; asyncpg's UUID is one that msgspec does not know.
+_TO_JSON = msgspec.json.Encoder(enc_hook=str).encode
 
 binding_values = attrgetter(*BINDING_COLUMNS)  # the values of a binding in the order of BINDING_COLUMNS
 
 
-def insert_statement(table: str, columns: Mapping[str, str], constants: Sequence[str]) -> str:
-    """Inserts rows that come as one array a column; the constants are single values behind them."""
-    names = [f'"{name}"' for name in (*columns, *constants)]
-    arrays = [f"${at}::{kind}[]" for at, kind in enumerate(columns.values(), 1)]
-    values = ["r.*", *(f"${at}" for at in range(len(columns) + 1, len(names) + 1))]
-    return f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)} FROM unnest({', '.join(arrays)}) AS r"  # noqa: S608 - all of it is declared above
+def insert_statement(table: str, columns: Mapping[str, str], parameter: int) -> str:
+    """Inserts the rows that the parameter has as `json_rows`: cheaper to make than an array for each column."""
+    names = ", ".join(f'"{name}"' for name in columns)
+    kinds = ", ".join(f'"{name}" {"text" if kind == "bytea" else kind}' for name, kind in columns.items())
+    values = [f"decode({name}, 'base64')" if kind == "bytea" else f'"{name}"' for name, kind in columns.items()]
+    rows = f"json_to_recordset(${parameter}::json) AS r({kinds})"
+    return f"INSERT INTO {table} ({names}) SELECT {', '.join(values)} FROM {rows}"  # noqa: S608 - all of it is declared above
+
+
+def json_rows(columns: Iterable[str], rows: Iterable[Sequence[object]]) -> str:
+    named = [{name: value for name, value in zip(columns, row, strict=True) if value is not None} for row in rows]
+    return _TO_JSON(named).decode()
 
 
 def select_acl_lines(*, ordered: bool) -> str:
@@ -129,8 +143,9 @@ async def in_slices(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
         yield items[start : start + SLICE]
 
 
-def acl_values(acl: StandardAcl, key: bytes, offset: int, actor: str) -> tuple[Any, ...]:
-    return (acl.id, *binding_values(acl.binding), key, offset, actor, *acl.terms)
+def acl_values(acl: StandardAcl, key: bytes, record: Record) -> tuple[Any, ...]:
+    """`record` is the one that creates the ACL."""
+    return (acl.id, *binding_values(acl.binding), key, record.offset, record.recorded_at, record.actor, *acl.terms)
 
 
 def record_values(record: Record, record_hash: bytes, prior: PriorValues) -> tuple[Any, ...]:
@@ -142,8 +157,9 @@ def record_values(record: Record, record_hash: bytes, prior: PriorValues) -> tup
     else:
         about = (record.acl.id, *binding_values(record.acl.binding), None, None)
         terms = record.acl.terms
-    row = (record.offset, kind, *about, record.actor, record_hash, *terms, record.comment, hash_version(record))
-    return (*row, *prior)
+    frame = record.offset, record.tx_last, record.recorded_at, kind
+    said = record.actor, record_hash, *terms, record.comment, hash_version(record)
+    return (*frame, *about, *said, *prior)
 
 
 def acl_slice(lines: Sequence[bytes]) -> AclSlice:

@@ -34,7 +34,7 @@ EDITS: Edits = {
             '        "created_by": "text",\n        **TERMS_COLUMNS,\n',
             '        "created_by": "text",\n        **TERMS_COLUMNS,\n        "team": "text",\n',
         ),
-        ("key, offset, actor, *acl.terms)", "key, offset, actor, *acl.terms, acl.team)"),
+        ("record.actor, *acl.terms)", "record.actor, *acl.terms, acl.team)"),
     ],
     "app/store/tables.py": [
         ('    _text("created_by"),\n', '    _text("created_by"),\n    _text("team", nullable=True),\n')

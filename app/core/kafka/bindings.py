@@ -100,7 +100,7 @@ class StandardAcl:
 
     @property
     def terms(self) -> AclTerms:
-        return AclTerms(self.expires_at, self.owner)
+        return AclTerms(self.expires_at, self.owner) if self.has_terms else NO_TERMS
 
     @property
     def has_terms(self) -> bool:
@@ -121,17 +121,9 @@ class StandardAcl:
 
     @property
     def row(self) -> AclRow:
-        b = self.binding
-        return (
-            self.id.bytes,
-            int(b.resource_type),
-            int(b.pattern_type),
-            int(b.operation),
-            int(b.permission_type),
-            b.resource_name,
-            b.principal,
-            b.host,
-        )
+        resource_type, name, pattern_type, principal, host, operation, permission_type = self.binding
+        codes = int(resource_type), int(pattern_type), int(operation), int(permission_type)
+        return self.id.bytes, *codes, name, principal, host
 
     @staticmethod
     def from_row(row: AclRow, terms: AclTerms = NO_TERMS) -> "StandardAcl":
@@ -211,9 +203,9 @@ def rfc3339(moment: datetime) -> str:
 
 def canonical_fields(binding: AclBinding) -> bytes:
     """The seven fields as bytes: four codes, then each text with its UTF-8 length (4 bytes) before it."""
-    parts = [bytes((binding.resource_type, binding.pattern_type, binding.operation, binding.permission_type))]
-    for text in (binding.resource_name, binding.principal, binding.host):
+    resource_type, name, pattern_type, principal, host, operation, permission_type = binding
+    parts = [bytes((resource_type, pattern_type, operation, permission_type))]
+    for text in (name, principal, host):
         raw = text.encode()
-        parts.append(len(raw).to_bytes(4, "big"))
-        parts.append(raw)
+        parts += len(raw).to_bytes(4, "big"), raw
     return b"".join(parts)

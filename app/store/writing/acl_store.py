@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
@@ -37,10 +36,10 @@ from app.core.records import (
 )
 from app.core.token import Token
 from app.formats.database_url import DatabaseUrl
-from app.store.engine import Connection, StoreTimeouts
+from app.store.engine import StoreTimeouts
 from app.store.faults import OutageLog
-from app.store.rows import ACL_COLUMNS, SLICE, PriorValues, acl_values, in_slices, insert_statement
-from app.store.writing.journal import FeedWriter, LockedHead
+from app.store.rows import SLICE, PriorValues, in_slices
+from app.store.writing.journal import FeedTransaction, FeedWriter
 from app.store.writing.selection import select_ended, select_matches
 
 _log = logging.getLogger(__name__)
@@ -52,8 +51,6 @@ _IDS_AT_ONCE = 64
 
 _THERE = "SELECT natural_key, id, expires_at, owner FROM acl WHERE natural_key = ANY($1::bytea[])"
 
-ACL_CONSTANTS = ("created_at",)
-_INSERT = insert_statement("acl", ACL_COLUMNS, ACL_CONSTANTS)
 _CHANGE = """UPDATE acl SET expires_at = r.expires_at, owner = r.owner
 FROM unnest($1::uuid[], $2::timestamptz[], $3::text[]) AS r(id, expires_at, owner) WHERE acl.id = r.id"""
 _DELETE = "DELETE FROM acl WHERE id = ANY($1::uuid[])"
@@ -76,7 +73,7 @@ class PostgresAclStore:
     async def write(self, mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:
         with self._outages.logged():
             async with self._feed.transaction(known) as transaction:
-                group = Group(transaction.connection, transaction.head)
+                group = Group(transaction)
                 outcomes = await group.apply(mutations)
                 await transaction.append(group.drafts, group.digest_change, group.prior)
         return GroupOutcome(outcomes, transaction.head.epoch, transaction.head.last_offset)
@@ -91,13 +88,14 @@ class Group:
     INVARIANT: a refused mutation leaves neither; whether it must be refused is known before its first change.
     """
 
-    def __init__(self, connection: Connection, head: LockedHead) -> None:
+    def __init__(self, transaction: FeedTransaction) -> None:
         self.drafts: list[Record] = []
         self.prior: dict[int, PriorValues] = {}
         """By the draft's offset."""
         self.digest_change = 0
-        self._connection = connection
-        self._head = head
+        self._transaction = transaction
+        self._connection = transaction.connection
+        self._head = transaction.head
         self._worked = 0
         self._ids_to_come = _random_ids()
 
@@ -120,23 +118,25 @@ class Group:
         return outcomes
 
     async def _create(self, run: Sequence[CreateAcls]) -> list[Outcome | ApiException]:
+        if not run:
+            return []
         keys = [await self._keys(mutation) for mutation in run]
         there = await self._there(run, keys)
         outcomes: list[Outcome | ApiException] = []
-        rows: list[tuple[object, ...]] = []
         changed: dict[UUID, StandardAcl] = {}
         for mutation, its_keys in zip(run, keys, strict=True):
             planned: list[_Planned] = []
-            outcome = self._refusal(mutation) or await self._plan(mutation, its_keys, there, planned)
-            if isinstance(outcome, CreateAclsOutcome):
+            results = self._refusal(mutation) or await self._plan(mutation, its_keys, there, planned)
+            if isinstance(results, ApiException):
+                outcomes.append(results)
+            else:
                 there.update((key, acl) for key, acl, _ in planned)
                 changed.update((acl.id, acl) for _, acl, before in planned if before is not None)
-                rows.extend(await self._draft_creates(planned, mutation))
-                outcome = replace(outcome, token=self._token_for(mutation), records=len(planned))
-            outcomes.append(outcome)
+                await self._draft_creates(planned, mutation)
+                outcomes.append(CreateAclsOutcome(results, self._token_for(mutation), len(planned)))
             await self._breathe(len(its_keys))
-        for some in _statements(rows):
-            await self._connection.execute(_INSERT, *map(list, zip(*some, strict=True)), self._head.recorded_at)
+        if changed:
+            await self._transaction.show_added()
         for some in _statements([(acl.id, *acl.terms) for acl in changed.values()]):
             await self._connection.execute(_CHANGE, *map(list, zip(*some, strict=True)))
         return outcomes
@@ -156,6 +156,7 @@ class Group:
         return keys
 
     async def _there(self, run: Sequence[CreateAcls], keys: Sequence[Sequence[bytes]]) -> dict[bytes, StandardAcl]:
+        await self._transaction.show_added()
         wanted: dict[bytes, AclBinding] = {}
         for mutation, its_keys in zip(run, keys, strict=True):
             wanted.update((key, acl.binding) for key, acl in zip(its_keys, mutation.acls, strict=True))
@@ -172,8 +173,8 @@ class Group:
         keys: Sequence[bytes],
         there: Mapping[bytes, StandardAcl],
         planned: list[_Planned],
-    ) -> CreateAclsOutcome | ApiException:
-        """Fills `planned` with what this createAcls makes or changes, in order."""
+    ) -> list[CreatedAcl | ApiException] | ApiException:
+        """The entries of the outcome. Fills `planned` with what this createAcls makes or changes, in order."""
         results: list[CreatedAcl | ApiException] = []
         now: dict[bytes, StandardAcl] = {}
         async for some in in_slices(list(zip(mutation.acls, keys, strict=True))):
@@ -191,26 +192,25 @@ class Group:
                     return PolicyViolationException("Unable to perform excessively large batch operation.")
                 planned.append((key, acl, known))
                 now[key] = acl
-        return CreateAclsOutcome(results)
+        return results
 
-    async def _draft_creates(self, planned: Sequence[_Planned], mutation: CreateAcls) -> list[tuple[object, ...]]:
-        rows: list[tuple[object, ...]] = []
+    async def _draft_creates(self, planned: Sequence[_Planned], mutation: CreateAcls) -> None:
         async for some in in_slices(planned):
             for key, acl, before in some:
                 offset = self._next_offset()
                 self.drafts.append(AccessControlEntryRecord(*self._frame(offset, acl, mutation)))
                 self.digest_change += acl_digest(acl)
                 if before is None:
-                    rows.append(acl_values(acl, key, offset, mutation.actor))
+                    self._transaction.add(acl, key, self.drafts[-1])
                 else:
                     self.digest_change -= acl_digest(before)
                     self.prior[offset] = (True, *before.terms, None)
-        return rows
 
     async def _delete(self, mutation: DeleteAcls) -> DeleteAclsOutcome | ApiException:
         refusal = self._refusal(mutation)
         if refusal is not None:
             return refusal
+        await self._transaction.show_added()
         matches = await select_matches(self._connection, mutation.filters, MAX_RECORDS_PER_USER_OP)
         if matches is None:
             return InvalidRequestException(
@@ -221,6 +221,7 @@ class Group:
         return DeleteAclsOutcome(matches, self._token_for(mutation), len(acls))
 
     async def _expire(self, mutation: ExpireAcls) -> ExpireAclsOutcome:
+        await self._transaction.show_added()
         # INVARIANT: ended ACLs are selected under the head's lock, so only one of several writers removes each.
         ended = await select_ended(self._connection, self._head.recorded_at, mutation.at_most)
         await self._remove({acl.id: acl for acl in ended}, mutation)

@@ -1,7 +1,6 @@
 """Runtime's `BulkStore`: a batch of an import in one transaction, by COPY."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from app.core.continuity import KnownHistory
 from app.core.digest import acl_digest
@@ -11,8 +10,8 @@ from app.core.mutations import BatchOutcome, BulkAcl, CreateAcls
 from app.core.records import AccessControlEntryRecord
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import StoreTimeouts
-from app.store.rows import ACL_COLUMNS, acl_values, in_slices
-from app.store.writing.acl_store import ACL_CONSTANTS, Group
+from app.store.rows import in_slices
+from app.store.writing.acl_store import Group
 from app.store.writing.journal import FeedTransaction, FeedWriter
 
 _KEPT = """SELECT natural_key, id, created_offset, coalesce(expires_at <= $2, false) AS has_ended FROM acl
@@ -32,7 +31,7 @@ class PostgresBulkStore:
             new = {key: each.stored for key, each in acls.items() if key not in kept}
             before = transaction.head.last_offset
             if new:
-                await _copy(transaction, new, actor, comment)
+                await _add(transaction, new, actor, comment)
             created = range(before + 1, transaction.head.last_offset + 1)
             # An ACL that has ended is about to be removed, unless it is made again.
             told = [
@@ -51,7 +50,7 @@ class PostgresBulkStore:
 
 async def _change(transaction: FeedTransaction, creates: CreateAcls) -> int:
     """Gives existing ACLs the terms of `creates`. Returns how many of them had others."""
-    group = Group(transaction.connection, transaction.head)
+    group = Group(transaction)
     for outcome in await group.apply([creates]):
         refusals = [outcome] if isinstance(outcome, ApiException) else getattr(outcome, "results", [])
         for each in refusals:
@@ -61,17 +60,13 @@ async def _change(transaction: FeedTransaction, creates: CreateAcls) -> int:
     return len(group.drafts)
 
 
-async def _copy(
-    transaction: FeedTransaction, new: Mapping[bytes, StandardAcl], actor: str, comment: str | None
-) -> None:
-    connection, head = transaction.connection, transaction.head
-    rows: list[tuple[Any, ...]] = []
+async def _add(transaction: FeedTransaction, new: Mapping[bytes, StandardAcl], actor: str, comment: str | None) -> None:
+    head = transaction.head
     drafts: list[AccessControlEntryRecord] = []
     digest = 0
     async for some in in_slices(list(new.items())):
         for offset, (key, acl) in enumerate(some, head.last_offset + len(drafts) + 1):
             drafts.append(AccessControlEntryRecord(offset, 0, acl, head.recorded_at, actor, b"", comment))
+            transaction.add(acl, key, drafts[-1])
             digest += acl_digest(acl)
-            rows.append((*acl_values(acl, key, offset, actor), head.recorded_at))
-    await connection.copy_records_to_table("acl", records=rows, columns=(*ACL_COLUMNS, *ACL_CONSTANTS))
-    await transaction.append(drafts, digest, by_copy=True)
+    await transaction.append(drafts, digest)

@@ -6,7 +6,7 @@ another cluster, and when the head does not continue what the process has seen.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,28 +18,35 @@ import asyncpg
 
 from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity, next_epoch
 from app.core.digest import DIGEST_BYTES, MODULUS
+from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException
 from app.core.records import GENESIS_HASH, Record, record_hash
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, KeptConnection, StoreTimeouts
 from app.store.faults import NotMigratedError, answer_to, is_rolled_back
 from app.store.rows import (
+    ACL_COLUMNS,
     NOTHING_PRIOR,
     RECORD_COLUMNS,
     PriorValues,
+    acl_values,
     digest_in,
     in_slices,
     insert_statement,
+    json_rows,
     record_values,
 )
 
 _log = logging.getLogger(__name__)
 
+_Values = tuple[Any, ...]
+
 CHANNEL = "klamm_feed"  # NOTIFY carries `<epoch>:<offset>` here; a hint only
 
-_ROWS_PER_STATEMENT = 500
-_CONSTANTS = ("tx_last", "recorded_at")
-_APPEND = insert_statement("acl_record", RECORD_COLUMNS, _CONSTANTS)
+_MOST_AT_ONCE = 200
+"""Of more rows COPY costs less than one statement, though it asks twice for each table."""
+_ROWS_PER_COPY = 1_000
+"""They are made in some milliseconds, within one step of the event loop."""
 
 # The clock is read after the lock was granted, so that a writer that had to wait has the time at which its turn came.
 # The digest is null if a writer of an older version, which knows nothing of it, has moved the head since.
@@ -61,12 +68,20 @@ _DURABLE = (
     """SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"""
 )
 
-_MOVE_HEAD = """WITH moved AS (
+
+def _move_head_statement() -> str:
+    # One statement for three tables, as each costs every update a round trip.
+    return f"""WITH added AS ({insert_statement("acl", ACL_COLUMNS, 8)}),
+appended AS ({insert_statement("acl_record", RECORD_COLUMNS, 9)}),
+moved AS (
     UPDATE acl_head SET epoch = $1, last_offset = $2, hash = $3, system_identifier = $4, timeline = $5,
         digest = $6::bytea, digest_offset = CASE WHEN $6::bytea IS NOT NULL THEN $2::bigint END
     RETURNING epoch, last_offset
 )
-SELECT pg_notify($7, epoch || ':' || last_offset) FROM moved"""
+SELECT pg_notify($7, epoch || ':' || last_offset) FROM moved"""  # noqa: S608 - names of columns, declared in rows
+
+
+_MOVE_HEAD = _move_head_statement()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,52 +166,66 @@ async def _continuity(connection: Connection, head: LockedHead, known: FeedPosit
     return continuity(known, head.position, hash_at)
 
 
-async def move_head(connection: Connection, head: LockedHead) -> None:
+async def move_head(
+    connection: Connection, head: LockedHead, acls: Sequence[_Values] = (), records: Sequence[_Values] = ()
+) -> None:
+    """Also inserts what is new in `acl` and `acl_record`."""
     server = head.identity
     digest = None if head.digest is None else (head.digest % MODULUS).to_bytes(DIGEST_BYTES)
     position = (head.epoch, head.last_offset, head.hash)
-    await connection.execute(_MOVE_HEAD, *position, server.system_identifier, server.timeline, digest, CHANNEL)
+    rows = json_rows(ACL_COLUMNS, acls), json_rows(RECORD_COLUMNS, records)
+    await connection.execute(_MOVE_HEAD, *position, server.system_identifier, server.timeline, digest, CHANNEL, *rows)
 
 
-@dataclass(slots=True)
 class FeedTransaction:
-    connection: Connection
-    head: LockedHead
+    """`connection` is for what else the transaction reads and changes."""
+
+    def __init__(self, connection: Connection, head: LockedHead) -> None:
+        self.connection = connection
+        self.head = head
+        self._acls: list[_Values] = []
+        """Rows of `acl` that are not in the table yet."""
+        self._records: list[_Values] = []
+
+    def add(self, acl: StandardAcl, key: bytes, record: Record) -> None:
+        """Inserts an ACL, at the latest when the transaction ends. `key` is its natural key, `record` creates it."""
+        self._acls.append(acl_values(acl, key, record))
+
+    async def show_added(self) -> None:
+        """Await this before anything that reads `acl` or removes from it."""
+        await self._copy("acl", ACL_COLUMNS, self._acls)
 
     async def append(
-        self,
-        drafts: Sequence[Record],
-        digest_change: int,
-        prior: Mapping[int, PriorValues] = MappingProxyType({}),
-        *,
-        by_copy: bool = False,
+        self, drafts: Sequence[Record], digest_change: int, prior: Mapping[int, PriorValues] = MappingProxyType({})
     ) -> None:
-        """Appends the drafts, by COPY if they are many.
+        """Appends the drafts.
 
         A draft is a record that has its offset already, but neither the end of its transaction nor its hash. `prior`
         has, by offset, what was there before the record, if anything was.
         """
-        head, connection = self.head, self.connection
+        head = self.head
         tx_last = head.last_offset + len(drafts)
         chained = head.hash
-        rows: list[tuple[Any, ...]] = []
         async for some in in_slices(drafts):
             for draft in some:
                 record = replace(draft, tx_last=tx_last)
                 chained = record_hash(chained, record)
-                rows.append(record_values(record, chained, prior.get(record.offset, NOTHING_PRIOR)))
-            is_last = record.offset == tx_last
-            if not by_copy and (is_last or len(rows) >= _ROWS_PER_STATEMENT):
-                await connection.execute(_APPEND, *map(list, zip(*rows, strict=True)), tx_last, head.recorded_at)
-                rows.clear()
-        if by_copy:
-            await connection.copy_records_to_table(
-                "acl_record",
-                records=[(*row, tx_last, head.recorded_at) for row in rows],
-                columns=(*RECORD_COLUMNS, *_CONSTANTS),
-            )
+                self._records.append(record_values(record, chained, prior.get(record.offset, NOTHING_PRIOR)))
         digest = None if head.digest is None else head.digest + digest_change
         self.head = replace(head, last_offset=tx_last, hash=chained, digest=digest)
+
+    async def end(self) -> None:
+        """Writes what is left, and moves the head."""
+        if len(self._records) > _MOST_AT_ONCE:
+            await self.show_added()
+            await self._copy("acl_record", RECORD_COLUMNS, self._records)
+        await move_head(self.connection, self.head, self._acls, self._records)
+
+    async def _copy(self, table: str, columns: Iterable[str], rows: list[_Values]) -> None:
+        for start in range(0, len(rows), _ROWS_PER_COPY):
+            some = rows[start : start + _ROWS_PER_COPY]
+            await self.connection.copy_records_to_table(table, records=some, columns=columns)
+        rows.clear()
 
 
 class FeedWriter:
@@ -224,7 +253,7 @@ class FeedWriter:
                 # The server's identity is written with the first change, never for its own sake.
                 changed = head.begins_epoch or head.last_offset != locked.last_offset
                 if changed:
-                    await move_head(connection, head)
+                    await transaction.end()
             await self._end(connection, changed=changed)
             known.proved(head.position)
 
