@@ -1,7 +1,7 @@
 """One reader of the feed: where it stands, what it gets next, and why it ends."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -63,7 +63,7 @@ async def watch(watchers: Watchers, request: WatchRequest) -> AsyncGenerator[Lin
     Refusals are raised before the first lines: AuthorizerNotReadyException, OffsetOutOfRangeException,
     OverloadedException, StoreUnavailableException, and what `may_watch` raises.
     """
-    with nullcontext() if request.is_own else watchers.counted():
+    with watchers.reading(is_own=request.is_own):
         begun, reader = False, _Reader(watchers, request)
         try:
             async with aclosing(reader.lines()) as batches:

@@ -15,7 +15,7 @@ from app.core.records import ConfigRecord, Record
 from app.core.token import Token
 from app.formats.feed_events import encode
 from app.formats.feed_values import record_fields, transaction_json
-from app.runtime.pace import each_paced
+from app.runtime.pace import Pace, each_paced
 
 MAX_RECORDS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
@@ -61,11 +61,13 @@ class Part:
 class Entry:
     """A transaction, and the digest of the image after it.
 
-    `line` is None until it is encoded; `end` counts the bytes of all lines up to its own.
+    `line` is None until it is encoded; `end` counts the bytes of all lines up to its own. `held` are those of its line,
+    until then the characters of its texts.
     """
 
     records: Sequence[Record]
     digest: int | None
+    held: int
     line: Line | None = None
     end: int = 0
 
@@ -89,39 +91,51 @@ class RecentTransactions:
         self._records = 0
         self._encoded = 0
         self._bytes = 0
+        self._held = 0
         self._part: tuple[int, Part] | None = None
         """The offset last asked for, and what follows it: nearly all readers are at the same one."""
 
     def reset(self, image: AuthorizerImage) -> None:
         self.epoch, self.first = image.epoch, image.offset + 1
         self._entries.clear()
-        self._records = self._encoded = 0
+        self._records = self._encoded = self._held = 0
         self._part = None
 
+    @property
+    def is_encoded(self) -> bool:
+        return self._encoded == len(self._entries)
+
     def append(self, transaction: Sequence[Record], digest: int | None) -> None:
-        self._entries.append(Entry(transaction, digest))
+        entry = Entry(transaction, digest, sum(map(_characters, transaction)))
+        self._entries.append(entry)
         self._records += len(transaction)
+        self._held += entry.held
 
     def trim(self, *, is_read: bool) -> None:
         """Drops the oldest that exceed the bounds; the last one stays, however large, if there are readers."""
         kept = 1 if is_read else 0
-        while len(self._entries) > kept and (self._records > MAX_RECORDS or self._held_bytes() > MAX_BYTES):
+        while len(self._entries) > kept and (self._records > MAX_RECORDS or self._held > MAX_BYTES):
             gone = self._entries.popleft()
             self._records -= len(gone.records)
+            self._held -= gone.held
             self._encoded -= gone.line is not None
             self.first = gone.last + 1
 
     async def encode(self) -> None:
         """Encodes what is not encoded yet, in short steps; for one caller at a time."""
-        while self.epoch is not None and self._encoded < len(self._entries):
+        pace = Pace()
+        while self.epoch is not None and not self.is_encoded:
             entry, epoch = self._entries[self._encoded], self.epoch
             line = await transaction_line(epoch, entry.records)
             if self._encoded < len(self._entries) and self._entries[self._encoded] is entry:
                 entry.line = line
-                self._bytes += len(line.json)
+                self._held += len(line.json) - entry.held
+                entry.held = len(line.json)
+                self._bytes += entry.held
                 entry.end = self._bytes
                 self._encoded += 1
                 self._part = None
+            await pace.breathe()
 
     def after(self, offset: int) -> Iterator[Entry]:
         """The encoded transactions behind the offset, in order; it must be at least `first` - 1."""
@@ -161,10 +175,6 @@ class RecentTransactions:
         waiting = list(self.after(offset))
         return bool(waiting) and waiting[-1].end - waiting[0].end > max_bytes
 
-    def _held_bytes(self) -> int:
-        first = next((each for each in self._entries if each.line is not None), None)
-        return 0 if first is None or first.line is None else self._bytes - first.end + len(first.line.json)
-
 
 async def transaction_line(epoch: UUID, records: Sequence[Record], acl_filter: AclBindingFilter | None = None) -> Line:
     """The event with those of a transaction's records that the filter lets through; ConfigRecords are shown to all."""
@@ -176,3 +186,11 @@ async def transaction_line(epoch: UUID, records: Sequence[Record], acl_filter: A
 
 def is_shown(record: Record, acl_filter: AclBindingFilter | None) -> bool:
     return acl_filter is None or isinstance(record, ConfigRecord) or acl_filter.matches(record.acl.binding)
+
+
+def _characters(record: Record) -> int:
+    said = len(record.actor) + len(record.comment or "")
+    if isinstance(record, ConfigRecord):
+        return said + len(record.name) + len(record.value or "")
+    binding = record.acl.binding
+    return said + len(binding.resource_name) + len(binding.principal) + len(binding.host)

@@ -58,6 +58,7 @@ class Watchers:
         self.options = options
         self._snapshots = asyncio.Semaphore(_SNAPSHOTS)
         self._snapshots_waiting = 0
+        self._readers = 0
         self._hearing: set[ImageParts] = set()
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
         self.has_held_back = False
@@ -99,7 +100,7 @@ class Watchers:
     def applied(self, image: AuthorizerImage, transaction: Sequence[Record]) -> None:
         self.image = image
         self.recent.append(transaction, image.digest)
-        self.recent.trim(is_read=self.metrics.watch_readers > 0)
+        self.recent.trim(is_read=self._readers > 0)
         for parts in self._hearing:
             parts.passed(transaction)
         self._news.set()
@@ -145,12 +146,17 @@ class Watchers:
         return await bounded(self._feed.history(offset, _OLDER_RECORDS), _OLDER_S)
 
     @contextmanager
-    def counted(self) -> Iterator[None]:
-        self.metrics.watch_readers += 1
+    def reading(self, *, is_own: bool) -> Iterator[None]:
+        """Enter this as long as the feed is read; the service's own readers are not counted in the metrics."""
+        self._readers += 1
+        self.metrics.watch_readers += not is_own
+        if not self.recent.is_encoded:
+            self._news.set()
         try:
             yield
         finally:
-            self.metrics.watch_readers -= 1
+            self._readers -= 1
+            self.metrics.watch_readers -= not is_own
 
     def count_end(self, reason: EndReason) -> None:
         self.metrics.watch_ends[reason] += 1
@@ -219,8 +225,9 @@ class Watchers:
                         await self._ending.wait()
 
     async def _round(self, pace: FanOutPace) -> None:
-        await self.recent.encode()
-        self.recent.trim(is_read=self.metrics.watch_readers > 0)
+        if self._readers:
+            await self.recent.encode()
+            self.recent.trim(is_read=True)
         waiting = list(self._waiting)
         at = 0
         while at < len(waiting):
