@@ -6,7 +6,7 @@ from typing import cast
 from app.store.engine import Connection
 from app.store.rows import SLICE, in_slices
 from app.store.writing.acl_store import Group
-from app.store.writing.journal import LockedHead
+from app.store.writing.journal import FeedTransaction, LockedHead
 
 
 async def turns_during(pieces: int) -> int:
@@ -31,7 +31,7 @@ async def test_the_loop_gets_a_turn_between_two_pieces() -> None:
 
 
 async def test_short_lists_share_a_turn() -> None:
-    group = Group(cast("Connection", None), cast("LockedHead", None))
+    group = Group(FeedTransaction(cast("Connection", None), cast("LockedHead", None)))
     turns: list[int] = []
     for number in range(1, 2 * SLICE + 1):
         asyncio.get_running_loop().call_soon(turns.append, number)
