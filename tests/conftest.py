@@ -5,7 +5,7 @@ import gc
 import itertools
 import signal
 import threading
-from collections.abc import Coroutine, Generator, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -133,6 +133,18 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedd
     """The server; `.dsn` is a superuser's."""
     with EmbeddedPostgres(new_folder(tmp_path_factory.mktemp("postgres") / "data")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def new_database(postgres_server: EmbeddedPostgres) -> Callable[[], str]:
+    """Makes a newborn store on the run's server and tells its DSN, for a service that several tests share."""
+
+    def made() -> str:
+        name = f"shared_{next(_numbers)}"
+        _outside_of_the_test(new_store(postgres_server.dsn, name))
+        return f"{postgres_server.dsn.rpartition('/')[0]}/{name}"
+
+    return made
 
 
 @pytest.fixture

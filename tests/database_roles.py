@@ -1,5 +1,6 @@
 """A database as deploy/postgres/roles.sql makes it, run by the real psql, and the DSNs of its three login roles."""
 
+import functools
 import os
 import subprocess
 from collections.abc import AsyncIterator
@@ -10,13 +11,17 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
+from app.formats.database_url import DatabaseUrl
 from app.store.embedded.binaries import find_binaries
 from app.store.embedded.process import Launcher
 from app.store.engine import Connection
+from app.store.migrate import migrate
+from tests.newborn import be_born
 
 ROLES_SQL = Path(__file__).parents[1] / "deploy" / "postgres" / "roles.sql"
 MIGRATE, SERVE, SPARK = "klamm_migrate", "klamm_serve", "klamm_report"
 PASSWORD = "planted-password-of-a-role"
+_TEMPLATE = "template_with_roles"
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ def psql(dsn: str, script: Path, **variables: str) -> str:
     where = ["-h", str(url.hostname), "-p", str(url.port), "-U", str(url.username), "-d", url.path.lstrip("/")]
     done = subprocess.run(
         [
-            *(find_binaries(Launcher(None)).program("psql"), "-X", "-v", "ON_ERROR_STOP=1", *where),
+            *(_psql(), "-X", "-v", "ON_ERROR_STOP=1", *where),
             *(part for name, value in variables.items() for part in ("-v", f"{name}={value}")),
             *("-f", str(script)),
         ],
@@ -48,6 +53,11 @@ def psql(dsn: str, script: Path, **variables: str) -> str:
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
+
+
+@functools.cache
+def _psql() -> str:
+    return find_binaries(Launcher(None)).program("psql")
 
 
 def as_role(dsn: str, role: str, database: str | None = None) -> str:
@@ -75,3 +85,20 @@ async def make_roles(dsn: str, database: str) -> DatabaseRoles:
             await admin.execute(f"ALTER ROLE {role} PASSWORD '{PASSWORD}'")
     named = (as_role(dsn, role, database) for role in (MIGRATE, SERVE, SPARK))
     return DatabaseRoles(f"{dsn.rpartition('/')[0]}/{database}", *named)
+
+
+async def new_store_with_roles(server: str, database: str) -> DatabaseRoles:
+    """A newborn store on the server of this superuser's DSN, a copy of what the migrator's login has made there once.
+
+    What belongs to the database itself, not to what is in it, is not copied: roles.sql runs on the copy as well.
+    """
+    async with connected(server) as admin:
+        # The flag says that it is complete.
+        if not await admin.fetchval("SELECT datistemplate FROM pg_database WHERE datname = $1", _TEMPLATE):
+            roles = await make_roles(server, _TEMPLATE)
+            await migrate(DatabaseUrl.parse(roles.migrate))
+            await admin.execute(f"ALTER DATABASE {_TEMPLATE} IS_TEMPLATE true")
+        await admin.execute(f'CREATE DATABASE "{database}" TEMPLATE {_TEMPLATE}')
+    roles = await make_roles(server, database)
+    await be_born(roles.admin)
+    return roles

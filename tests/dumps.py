@@ -6,9 +6,10 @@ from typing import Any
 
 from app.core.index.buckets import Bucket, HotBucket, rows_of, unpack
 from app.core.index.masks import ANY_DENIED, Entry, HostMasks
+from app.core.index.names import TypeNames
 from app.core.index.prefixes import SPAN, PrefixNode, PrefixSet
 from app.core.index.search import search
-from app.core.index.tree import AclIndex, TypeNames, TypeNode
+from app.core.index.tree import AclIndex, TypeNode
 from app.core.kafka.filters import AclBindingFilter
 
 Dump = dict[str, Any]

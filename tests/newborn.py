@@ -26,9 +26,14 @@ async def new_store(server: str, name: str) -> str:
     base = server.rpartition("/")[0]
     await _make_template(server, f"{base}/{_TEMPLATE}")
     await execute(server, f'CREATE DATABASE "{name}" TEMPLATE {_TEMPLATE}')
-    birth = "UPDATE acl_head SET cluster_id = $1, epoch = $2"
-    await execute(f"{base}/{name}", birth, _random_cluster_id(), uuid.uuid4())
+    await be_born(f"{base}/{name}")
     return f"{base}/{name}"
+
+
+async def be_born(copied: str) -> None:
+    """Give a copied store a cluster id and an epoch of its own."""
+    birth = "UPDATE acl_head SET cluster_id = $1, epoch = $2"
+    await execute(copied, birth, _random_cluster_id(), uuid.uuid4())
 
 
 async def _make_template(server: str, template: str) -> None:

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from app.cli.commands import SETTINGS_HELP, add_data_dir
@@ -122,19 +123,24 @@ def _is_over_http(arguments: argparse.Namespace) -> bool:
     return True
 
 
+@contextmanager
+def _checked(arguments: argparse.Namespace) -> Iterator[tuple[AclFile, int, ProgressDisplay]]:
+    """The file, and how many ACLs it has. Raises UsageError if any of them is wrong."""
+    with (
+        ProgressDisplay(sys.stderr, quiet=arguments.quiet) as progress,
+        open_acls(arguments.file, arguments.format) as file,
+    ):
+        progress.stage("checking", file.size)
+        yield file, file.check(progress.done), progress
+
+
 def run_import_over_http(arguments: argparse.Namespace) -> str:
     began_at = time.monotonic()
     counts = HttpImportCounts()
     how_far = "nothing was written"
     warnings = Warnings()
     try:
-        with (
-            Service(access_of(arguments)) as service,
-            ProgressDisplay(sys.stderr, quiet=arguments.quiet) as progress,
-            open_acls(arguments.file, arguments.format) as file,
-        ):
-            progress.stage("checking", file.size)
-            total = file.check(progress.done)
+        with Service(access_of(arguments)) as service, _checked(arguments) as (file, total, progress):
             progress.stage("importing", total)
             importer = HttpImporter(
                 service,
@@ -176,21 +182,18 @@ def run_import(arguments: argparse.Namespace, settings: Settings) -> str:
         os.nice(_STEP_BACK)
     try:
         with (
-            ProgressDisplay(sys.stderr, quiet=arguments.quiet) as progress,
-            open_acls(arguments.file, arguments.format) as file,
+            _checked(arguments) as (file, total, progress),
+            database(settings, held=_HELD) as (database_url, each_second),
         ):
-            progress.stage("checking", file.size)
-            total = file.check(progress.done)
-            with database(settings, held=_HELD) as (database_url, each_second):
-                progress.stage("importing", total)
-                importer = Importer(
-                    PostgresBulkStore(database_url),
-                    arguments.actor or f"Import:{_login()}",
-                    lambda counts: progress.done(counts.read, counts.read, counts.trouble),
-                    ImportOptions(batch_acls=arguments.batch, acls_per_s=arguments.rate),
-                    arguments.comment,
-                )
-                _run(importer, file, total, each_second)
+            progress.stage("importing", total)
+            importer = Importer(
+                PostgresBulkStore(database_url),
+                arguments.actor or f"Import:{_login()}",
+                lambda counts: progress.done(counts.read, counts.read, counts.trouble),
+                ImportOptions(batch_acls=arguments.batch, acls_per_s=arguments.rate),
+                arguments.comment,
+            )
+            _run(importer, file, total, each_second)
     except KeyboardInterrupt:
         raise ImportInterruptedError("interrupted; nothing was written") from None
     return _summary(importer.counts, file.ended, time.monotonic() - began_at)

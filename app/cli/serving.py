@@ -21,7 +21,7 @@ from app.formats.database_url import DatabaseUrl
 from app.logs.decision_files import prepare_folder
 from app.logs.tracing import check_tracing
 from app.metrics.declared import Metrics
-from app.process.processes import WorkerLauncher, lock_file
+from app.process.processes import launch_worker, lock_file
 from app.process.sockets import address_of, listening
 from app.process.supervisor import Drain, Supervisor
 from app.settings.model import Settings
@@ -82,7 +82,7 @@ def _serve(
     with lock_file() as locks:
         supervisor = Supervisor(
             settings.workers,
-            WorkerLauncher(listener, locks.fileno(), settings),
+            partial(launch_worker, listener.fileno(), locks.fileno(), settings),
             each_second=each_second,
             once_serving=once_started,
             drain=Drain(drain_s, over=listener.close),

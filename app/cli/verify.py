@@ -5,6 +5,8 @@ import zlib
 from typing import TYPE_CHECKING, TextIO
 
 from app.cli.commands import SETTINGS_HELP, Run
+from app.core.kafka.errors import PoisonedRecordException
+from app.formats.command_errors import CommandError, UsageError
 
 if TYPE_CHECKING:
     from app.core.proof import FeedProof
@@ -40,9 +42,7 @@ def load() -> Run:
     import asyncio  # noqa: PLC0415 - slow to load, as is all below
 
     from app.cli.database import named_database, settings_of  # noqa: PLC0415 - as above
-    from app.core.kafka.errors import PoisonedRecordException  # noqa: PLC0415 - as above
     from app.core.proof import FeedDamagedError  # noqa: PLC0415 - as above
-    from app.formats.command_errors import CommandError, UsageError  # noqa: PLC0415 - as above
     from app.formats.feed_events import NoEventError  # noqa: PLC0415 - as above
 
     def proved(arguments: argparse.Namespace) -> "FeedProof":
@@ -75,8 +75,7 @@ def load() -> Run:
 
 def _proved_file(path: str) -> "FeedProof":
     """Raises UsageError, NoEventError, FeedDamagedError, and what reading the file raises."""
-    from app.formats.command_errors import UsageError  # noqa: PLC0415 - slow to load, as is all below
-    from app.formats.feed_check import EventCheck  # noqa: PLC0415 - as above
+    from app.formats.feed_check import EventCheck  # noqa: PLC0415 - slow to load, as is all below
     from app.formats.feed_events import events_in  # noqa: PLC0415 - as above
     from app.formats.registry import FEED, JSON_LINES, opened_text  # noqa: PLC0415 - as above
 

@@ -10,15 +10,16 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import filterfalse
 from pathlib import Path
 from typing import IO
 
+from app.client.acl_filters import denies
 from app.core.kafka.bindings import KEEP, NewAcl
-from app.core.kafka.codes import AclPermissionType
 from app.formats.acl_entries import Entry
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
-from app.formats.registry import AclFormat, read_entries, unrecognised
+from app.formats.registry import AclFormat, format_named, read_entries, unrecognised
 
 STANDARD_INPUT = "-"
 MAX_PROBLEMS = 20
@@ -56,7 +57,7 @@ class AclFile:
         """Returns the number of ACLs, repeats included; `report` gets the position now and then. Raises UsageError."""
         at = self._denials = 0
         for at, acl in enumerate(self.acls(), 1):
-            self._denials += _denies(acl)
+            self._denials += denies(acl)
             if at % _ENTRIES_BETWEEN_REPORTS == 0:
                 report(self.position)
         self._checked = True
@@ -72,8 +73,8 @@ class AclFile:
         if not self._denials:
             yield from self.acls()
             return
-        yield from filter(_denies, self.acls())
-        yield from (each for each in self.acls() if not _denies(each))
+        yield from filter(denies, self.acls())
+        yield from filterfalse(denies, self.acls())
 
     def acls(self) -> Iterator[NewAcl]:
         """The ACLs in file order. Raises UsageError at its end with the first problems, each with its line."""
@@ -112,8 +113,12 @@ def _adding(acl: NewAcl) -> NewAcl:
     return NewAcl(acl.binding, acl.expires_at or KEEP, acl.owner or KEEP)
 
 
-def _denies(acl: NewAcl) -> bool:
-    return acl.binding.permission_type is AclPermissionType.DENY
+def format_given(name: str) -> AclFormat:
+    """What --format names. Raises UsageError."""
+    try:
+        return format_named(name)
+    except ValueError as error:
+        raise UsageError(f"--format: {error}") from None
 
 
 @contextmanager

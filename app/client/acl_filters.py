@@ -3,7 +3,8 @@
 import argparse
 
 from app.client.words import principal_named, utf_8
-from app.core.kafka.codes import CLUSTER_NAME, PatternType, ResourceType
+from app.core.kafka.bindings import NewAcl
+from app.core.kafka.codes import CLUSTER_NAME, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.command_errors import UsageError
 
@@ -14,6 +15,10 @@ _RESOURCES = {
     "transactional-id": (ResourceType.TRANSACTIONAL_ID, "on this transactional id"),
     "user-principal": (ResourceType.USER, "on this user, such as User:bob"),
 }
+
+
+def denies(acl: NewAcl) -> bool:
+    return acl.binding.permission_type is AclPermissionType.DENY
 
 
 def add_filter_arguments(parser: argparse.ArgumentParser) -> None:

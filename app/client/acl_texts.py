@@ -1,25 +1,42 @@
 """ACLs and resources as people read them, and the command that adds or removes an ACL."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from app.core.kafka.acl_command import beyond_kafka_acls, kafka_acls_flags
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import AclBinding, AclTerms, StandardAcl, rfc3339
 from app.core.kafka.codes import WILDCARD, AclPermissionType, PatternType, ResourceType
-from app.formats.acl_entries import terms_note
+from app.formats.acl_entries import quoted, terms_note
 from app.formats.quoting import shell_line
 
 
 def acl_text(binding: AclBinding) -> str:
     """`ALLOW READ to User:bob from any host on topic:orders`."""
     to = "to" if binding.permission_type is AclPermissionType.ALLOW else "for"
-    host = "any host" if binding.host == WILDCARD else binding.host
     resource = resource_text(binding.resource_type, binding.resource_name, binding.pattern_type)
-    return f"{binding.permission_type.name} {binding.operation.name} {to} {binding.principal} from {host} on {resource}"
+    what = f"{binding.permission_type.name} {binding.operation.name}"
+    return f"{what} {to} {binding.principal} {from_host(binding.host)} on {resource}"
+
+
+def from_host(host: str) -> str:
+    return "from any host" if host == WILDCARD else f"from {host}"
 
 
 def stored_acl_text(acl: StandardAcl) -> str:
     """As `acl_text`, with the end and the owner, if there are any."""
     return f"{acl_text(acl.binding)}{terms_note(acl)}"
+
+
+def terms_text(terms: AclTerms) -> str:
+    return f"{until_text(terms.expires_at)}, owner {owner_text(terms.owner)}"
+
+
+def until_text(end: datetime | None) -> str:
+    return "for ever" if end is None else f"until {rfc3339(end)}"
+
+
+def owner_text(name: str | None) -> str:
+    return "nobody" if name is None else quoted(name)
 
 
 def resource_text(resource_type: ResourceType, name: str, pattern_type: PatternType | None = None) -> str:

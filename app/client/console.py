@@ -1,9 +1,10 @@
-"""What commands print besides their answers: coloured lines, and warnings of ACLs that are probably mistakes."""
+"""How commands print: coloured lines, JSON, and warnings of ACLs that are probably mistakes."""
 
+import json
 import shutil
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TextIO
 
@@ -15,6 +16,9 @@ from app.formats.arguments import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+MAX_LINES = 100
+"""How many lines of each kind of a plan are printed; JSON shows all."""
 
 MAX_WARNINGS = 10
 _COLUMNS = 80
@@ -33,6 +37,12 @@ def coloured(out: TextIO) -> "Console":
     return PipeConsole(file=out, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
+def write_json(body: Mapping[str, object], out: TextIO) -> None:
+    """In ASCII, so that no name in it moves a terminal's cursor."""
+    json.dump(body, out, indent=2)
+    out.write("\n")
+
+
 class Page:
     """No name in its lines reaches the terminal as a control sequence.
 
@@ -47,17 +57,25 @@ class Page:
             self._columns = shutil.get_terminal_size().columns if out.isatty() else _COLUMNS
 
     def line(self, text: str, *, indent: int = 0, before: str = "", style: str = "") -> None:
+        """`style` is that of `before`, or else of the line."""
         lines = [harmless(text)]
         if self._columns is not None:
             around = len("  " * indent) + len(before) + bool(before)
             lines = _wrapped(lines[0], self._columns, around, "  " * (indent + 2))
         if before:
             self._console.print(before, style=style, end=" ")
-        self._console.print("  " * indent + "\n".join(lines))
+        self._console.print("  " * indent + "\n".join(lines), style="" if before else style)
 
     def lines(self, texts: Iterable[str]) -> None:
         for text in texts:
             self.line(text, indent=1)
+
+    def first_lines(self, texts: Sequence[str], style: str = "") -> None:
+        """The first MAX_LINES, and how many more there are."""
+        for text in texts[:MAX_LINES]:
+            self.line(text, indent=1, style=style)
+        if len(texts) > MAX_LINES:
+            self.line(f"... and {len(texts) - MAX_LINES} more; --output json shows all", indent=1)
 
     def heading(self, text: str) -> None:
         self._console.print()

@@ -14,15 +14,15 @@ _NEVER = "never"
 _MAX_SHOWN = 100
 
 
-def span_of(text: str) -> tuple[datetime, timedelta] | None:
-    """Now by this machine's clock, in whole seconds, and how long `8h` is; None if the text is no span.
+def whole_now() -> datetime:
+    """By this machine's clock, in whole seconds."""
+    return datetime.fromtimestamp(int(time.time()), UTC)
 
-    Raises OverflowError.
-    """
+
+def span_of(text: str) -> timedelta | None:
+    """How long `8h` is; None if the text is no span. Raises OverflowError."""
     span = _SPAN.fullmatch(text)
-    if span is None:
-        return None
-    return datetime.fromtimestamp(int(time.time()), UTC), timedelta(**{_UNITS[span[2]]: int(span[1])})
+    return None if span is None else timedelta(**{_UNITS[span[2]]: int(span[1])})
 
 
 def end_of(text: str, option: str) -> datetime | None:
@@ -32,10 +32,10 @@ def end_of(text: str, option: str) -> datetime | None:
     """
     if text == _NEVER:
         return None
-    now = datetime.fromtimestamp(int(time.time()), UTC)
-    span = _SPAN.fullmatch(text)
+    now = whole_now()
     try:
-        end = moment_of(text) if span is None else now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+        span = span_of(text)
+        end = moment_of(text) if span is None else now + span
     except (ValueError, OverflowError):
         raise UsageError(
             f"--{option}: `{text[:_MAX_SHOWN]}` is not a time; give a duration such as 30m, 8h or 7d, a time such as "

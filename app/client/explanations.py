@@ -4,7 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.client.groups import groups_body
-from app.client.http.replies import parse_acl, parse_binding, parse_list, parse_object, parse_text
+from app.client.http.replies import (
+    count_of,
+    parse_acl,
+    parse_acls,
+    parse_binding,
+    parse_list,
+    parse_object,
+    parse_text,
+    text_or_none,
+)
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, ResourceType
 
@@ -50,36 +59,23 @@ class Explained:
 def explained(body: object, token: object) -> Explained:
     """One entry of explain's results. Raises ServiceError."""
     fields = parse_object(body)
-    matching, denying = _acls(fields, "matching_acls"), _acls(fields, "denying_acls")
+    matching, denying = parse_acls(fields, "matching_acls"), parse_acls(fields, "denying_acls")
     near = [parse_object(each) for each in parse_list(fields, "near_misses")]
     return Explained(
         is_allowed=parse_text(fields, "result") == "ALLOWED",
         rule=parse_text(fields, "rule"),
         acl=None if fields.get("acl") is None else parse_acl(fields["acl"]),
         matching=matching,
-        matching_count=_count(fields, "matching_acl_count", matching),
+        matching_count=count_of(fields, "matching_acl_count", matching),
         near_misses=[(parse_acl(each.get("acl")), parse_text(each, "detail")) for each in near],
         smallest=_binding(fields, "smallest_acl"),
         denying=[each.binding for each in denying],
-        denying_count=_count(fields, "denying_acl_count", denying),
+        denying_count=count_of(fields, "denying_acl_count", denying),
         needed_besides=_binding(fields, "acl_needed_besides"),
-        note=_text(fields.get("note")),
-        token=_text(token),
+        note=text_or_none(fields, "note"),
+        token=token if isinstance(token, str) else None,
     )
-
-
-def _acls(fields: Mapping[str, object], name: str) -> list[StandardAcl]:
-    return [parse_acl(each) for each in parse_list(fields, name)]
 
 
 def _binding(fields: Mapping[str, object], name: str) -> AclBinding | None:
     return None if fields.get(name) is None else parse_binding(fields[name])
-
-
-def _count(fields: Mapping[str, object], name: str, listed: Sequence[StandardAcl]) -> int:
-    count = fields.get(name)
-    return count if isinstance(count, int) else len(listed)
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None

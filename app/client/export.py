@@ -2,26 +2,26 @@
 
 import argparse
 import os
-import secrets
 import sys
 import textwrap
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
+from app.client.acl_files import format_given
 from app.client.acl_filters import add_filter_arguments, filter_of
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
 from app.client.moments import add_at_argument, at_body
 from app.client.watch.snapshot import write_snapshot
+from app.client.whole_files import written_whole
 from app.client.words import counted
 from app.core.kafka.bindings import NO_TERMS, NewAcl
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.acl_entries import FormatLimitError, shown
 from app.formats.arguments import HELP_COLUMNS
 from app.formats.command_errors import UsageError
-from app.formats.registry import FEED, FORMATS, AclFormat, format_named
+from app.formats.registry import FEED, FORMATS, AclFormat
 
 DESCRIPTION = (
     "Writes the ACLs of a running service, all as of one offset and in a stable order. Needs Describe on the cluster. "
@@ -33,12 +33,7 @@ DESCRIPTION = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [OPTIONS]"
     parser.epilog = _epilog()
-    parser.add_argument(
-        "--format",
-        metavar="NAME",
-        default="jsonl",
-        help="one of the formats below (%(default)s)",
-    )
+    parser.add_argument("--format", metavar="NAME", default="jsonl", help="one of the formats below (%(default)s)")
     parser.add_argument("--output", metavar="FILE", help="file to write, all or nothing (standard output)")
     parser.add_argument("--force", action="store_true", help="replace the file if it exists")
     add_at_argument(parser)
@@ -47,10 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
-    try:
-        chosen = format_named(arguments.format)
-    except ValueError as error:
-        raise UsageError(f"--format: {error}") from None
+    chosen = format_given(arguments.format)
     acl_filter = filter_of(arguments)
     target = None if arguments.output is None else _target(Path(arguments.output), force=arguments.force)
     if arguments.force and target is None:
@@ -146,34 +138,11 @@ def _target(path: Path, *, force: bool) -> Path:
 
 
 def _write(target: Path, write: Callable[[TextIO], None], *, force: bool) -> None:
-    """Writes all of the file or none of it. Raises UsageError."""
-    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
+    """Raises UsageError."""
     try:
-        # The format has its own line ends.
-        with beside.open("x", encoding="utf-8", newline="") as file:
+        with written_whole(target, replaces=force) as file:
             write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        if force:
-            beside.replace(target)
-        else:
-            _put_new(beside, target)
     except FileExistsError:
         raise UsageError(f"--output: `{target}` was created in the meantime; replace it with --force") from None
     except OSError as error:
         raise UsageError(f"--output: can't write `{target}` ({error.strerror})") from None
-    finally:
-        with suppress(OSError):
-            beside.unlink()
-
-
-def _put_new(beside: Path, target: Path) -> None:
-    try:
-        os.link(beside, target)
-    except FileExistsError:
-        raise
-    except OSError:
-        # The file system has no hard links.
-        if target.exists():
-            raise FileExistsError from None
-        beside.replace(target)

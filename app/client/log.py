@@ -7,9 +7,9 @@ from typing import TextIO
 
 from app.client.acl_filters import add_filter_arguments, filter_of
 from app.client.console import Page
-from app.client.history import pages, sign_of, what_changed
+from app.client.history import NO_CONFIGS, pages, sign_of, what_changed
 from app.client.http.access import access_of, add_access_arguments
-from app.client.http.replies import parse_list, parse_object, parse_text, strange_reply
+from app.client.http.replies import parse_list, parse_object, parse_text, strange_reply, text_or_none
 from app.client.http.service import Service
 from app.client.moments import moment_given
 from app.client.plan.output import plainly
@@ -85,9 +85,9 @@ def _print(reply: Mapping[str, object], changes: list[Mapping[str, object]], out
     page, heading = Page(out, wrapped=True), ""
     for each in changes:
         token, _, what, before = (_cells(each)[at] for at in (0, 1, 5, 6))
-        comment = each.get("comment")
+        comment = text_or_none(each, "comment")
         title = f"{rfc3339(_time(each))} {plainly(parse_text(each, 'actor'))}"
-        title += f" {quoted(comment)}" if isinstance(comment, str) else ""
+        title += "" if comment is None else f" {quoted(comment)}"
         if title != heading:
             page.line(title)
             heading = title
@@ -96,8 +96,7 @@ def _print(reply: Mapping[str, object], changes: list[Mapping[str, object]], out
     notes = list(_notes(reply, changes))
     if notes:
         page.heading("Note")
-        for note in notes:
-            page.line(note, indent=1)
+        page.lines(notes)
     page.line("")
     page.line(f"As of {reply.get('token')}")
 
@@ -108,20 +107,19 @@ def _notes(reply: Mapping[str, object], changes: list[Mapping[str, object]]) -> 
     if reply.get("next_cursor") is not None:
         yield "there are older changes; --limit shows more"
     if reply.get("shows_configs") is False:
-        yield "changes of properties are left out: they need DescribeConfigs on the cluster"
+        yield NO_CONFIGS
     known = parse_object(reply.get("known_since"))
     if known.get("recorded_at") is not None:
         yield f"older records are not kept: the history begins at {known['recorded_at']}"
 
 
 def _cells(change: Mapping[str, object]) -> tuple[str, ...]:
-    comment = change.get("comment")
     return (
         parse_text(change, "token"),
         parse_text(change, "recorded_at"),
         parse_text(change, "change"),
         parse_text(change, "actor"),
-        comment if isinstance(comment, str) else "",
+        text_or_none(change, "comment") or "",
         *what_changed(change),
     )
 

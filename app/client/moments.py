@@ -2,7 +2,7 @@
 
 import argparse
 
-from app.client.ends import span_of
+from app.client.ends import span_of, whole_now
 from app.client.words import utf_8
 from app.core.kafka.bindings import rfc3339
 from app.core.kafka.errors import InvalidRequestException
@@ -30,7 +30,7 @@ def moment_given(text: str, option: str) -> str:
     try:
         ago = span_of(utf_8(text))
         if ago is not None:
-            return rfc3339(ago[0] - ago[1])
+            return rfc3339(whole_now() - ago)
         moment_of(text, option)
     except (InvalidRequestException, OverflowError):
         raise UsageError(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from app.client.acl_texts import command_for, resource_text, stored_acl_text
-from app.client.console import Page
+from app.client.console import Page, write_json
 from app.client.ends import end_of
 from app.client.explanations import Asked, Explained, explained
 from app.client.groups import add_group_argument, groups_body, groups_given, with_groups
@@ -14,10 +14,9 @@ from app.client.http.access import OPTIONS, AccessFlags, access_flags, access_of
 from app.client.http.replies import ServiceError, parse_list, parse_object, strange_reply
 from app.client.http.service import Service
 from app.client.moments import add_at_argument, at_body
-from app.client.words import operation_named, principal_named, resource_named, utf_8
+from app.client.words import host_named, operation_named, principal_named, resource_named, utf_8
 from app.core.kafka.bindings import AclBinding, rfc3339
-from app.core.kafka.errors import Errors, InvalidRequestException
-from app.core.kafka.hosts import parse_address
+from app.core.kafka.errors import Errors
 from app.formats.acl_bodies import binding_body
 from app.formats.command_errors import UsageError
 
@@ -154,10 +153,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         raise strange_reply(f"{len(results)} results for 1 action")
     explanation = explained(results[0], reply.get("token"))
     if arguments.output == "json":
-        # ASCII, so that no name in it moves a terminal's cursor.
-        out.write(
-            json.dumps({**asked.fields, **parse_object(results[0]), "token": reply.get("token")}, indent=2) + "\n"
-        )
+        write_json({**asked.fields, **parse_object(results[0]), "token": reply.get("token")}, out)
     else:
         print_explanation(asked, explanation, _access_options(access_flags(arguments)), out, allow_for)
     return _DENIED if arguments.exit_code and not explanation.is_allowed else 0
@@ -186,12 +182,7 @@ def _reply(service: Service, asked: Asked, at: Mapping[str, str]) -> Mapping[str
 
 def _asked(arguments: argparse.Namespace) -> Asked:
     resource_type, resource_name = resource_named(arguments.resource)
-    try:
-        host = parse_address(arguments.host).text
-    except InvalidRequestException:
-        raise UsageError(
-            f"--host: `{arguments.host[:100]}` is not an IP address; use one such as 10.1.2.3 or 2001:db8::1"
-        ) from None
+    host = host_named(arguments.host)
     operation = operation_named(arguments.operation)
     principal, groups = principal_named(arguments.principal), groups_given(arguments)
     return Asked(principal, operation, resource_type, resource_name, host, groups)

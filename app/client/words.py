@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.hosts import parse_address
 from app.core.kafka.validation import MAX_COMMENT, check_comment
 from app.core.spelling import did_you_mean
-from app.formats.acl_entries import quoted
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 
@@ -56,6 +56,16 @@ def principal_named(text: str) -> str:
     return utf_8(text)
 
 
+def host_named(text: str) -> str:
+    """The address of --host as Kafka compares it. Raises UsageError."""
+    try:
+        return parse_address(text).text
+    except InvalidRequestException:
+        raise UsageError(
+            f"--host: `{text[:_MAX_SHOWN]}` is not an IP address; use one such as 10.1.2.3 or 2001:db8::1"
+        ) from None
+
+
 def comment_of(text: str) -> str:
     """The text of --comment, for the records of a change. Raises UsageError."""
     try:
@@ -92,9 +102,3 @@ def _named(words: type[_Word], what: str, text: str) -> _Word:
             f"{', '.join(known)}{did_you_mean(text[:_MAX_SHOWN], known)}"
         )
     return member
-
-
-def terms_text(ends: object, owner: object) -> str:
-    """An end and an owner as the service sent them, each null if there is none."""
-    until = "for ever" if ends is None else f"until {ends}"
-    return f"{until}, owner {'nobody' if owner is None else quoted(str(owner))}"

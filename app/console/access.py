@@ -12,7 +12,7 @@ from app.console.questions import groups_in
 from app.console.since import mark_since
 from app.console.timeline import covering, timeline
 from app.console.trees import trees
-from app.console.usage import Acl, last_uses
+from app.console.usage import last_uses
 from app.console.visits import Json, Visit
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.kafka.operations import supported_operations
@@ -23,6 +23,7 @@ _ROWS = 100
 _SAMPLE = 1_000
 _SHOWN = 60
 TYPES = [each.name for each in ResourceType if each > ResourceType.ANY]
+OPERATIONS = [each.name for each in AclOperation if each > AclOperation.ANY]
 
 
 def access_pages(home: str | None) -> Pages:
@@ -49,8 +50,8 @@ async def _resource(home: str | None, visit: Visit) -> Reply:
     patterns = await visit.api.post("/v1/acls/search", visit.then({"filter": meant, "limit": _ROWS}))
     shown["changes"] = await recent(visit, meant)
     shown["past"] = await timeline(visit, meant, found["token"])
-    shown["uses"] = await last_uses(visit, home, (*patterns["acls"], *_of_rows(found)))
     acls = (*patterns["acls"], *_of_rows(found))
+    shown["uses"] = await last_uses(visit, home, acls)
     shown["unsaid"] = await mark_since(visit, acls, shown["past"], found["token"])
     operations = [each.name for each in supported_operations(resource_type)]
     rows = [{**each, "cells": _cells(each, operations)} for each in found["rows"]]
@@ -89,16 +90,12 @@ async def _principal(home: str | None, visit: Visit) -> Reply:
     return await page(visit, "principal", **shown, away=away.to_json())
 
 
-def _of_rows(found: Json) -> Iterable[Acl]:
+def _of_rows(found: Json) -> Iterable[Json]:
     return (acl for row in found["rows"] for acl in row["acls"])
 
 
 def _paged(visit: Visit) -> Json:
-    asked: Json = {"limit": _ROWS}
-    for name in ("host", "cursor"):
-        if visit.query.get(name, "").strip():
-            asked[name] = visit.query[name].strip()
-    return asked
+    return {"limit": _ROWS, **visit.given("host", "cursor")}
 
 
 async def _names(visit: Visit, *fields: str) -> list[Mapping[str, str]]:
@@ -110,6 +107,3 @@ async def _names(visit: Visit, *fields: str) -> list[Mapping[str, str]]:
         if is_one and ("principal" in fields or each["pattern_type"] == "LITERAL"):
             found[tuple(each[field] for field in fields)] = each
     return [found[key] for key in sorted(found)][:_SHOWN]
-
-
-OPERATIONS = [each.name for each in AclOperation if each > AclOperation.ANY]

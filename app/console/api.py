@@ -1,8 +1,8 @@
 """The service's REST API, called in process: each call passes its route's edge like a call from outside."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
@@ -17,6 +17,9 @@ PATIENCE_S = 2.0
 """How long a page waits for data from the store that it can be shown without."""
 
 
+T = TypeVar("T")
+
+
 class ApiRefusedError(Exception):
     """The API has refused a call: `detail` is its text for people, `code` Kafka's name of the error."""
 
@@ -25,6 +28,15 @@ class ApiRefusedError(Exception):
         self.status = status
         self.code = code
         self.detail = detail
+
+
+async def if_in_time(asked: Awaitable[T]) -> T | None:
+    """The answer; None if it is refused, or does not come in time, as the page is shown without it."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            return await asked
+    except (ApiRefusedError, TimeoutError):
+        return None
 
 
 class Api:

@@ -11,9 +11,10 @@ from app.console.difference import Change, in_hours
 from app.console.pages import HOME, Pages, here, page, to
 from app.console.past import recent
 from app.console.questions import asked, line_of, resource_of
+from app.console.timeline import covering
 from app.console.visits import Visit
 from app.core.kafka.bindings import AclBinding, NewAcl
-from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclPermissionType, PatternType
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclPermissionType
 from app.core.kafka.errors import Errors
 from app.core.kafka.operations import ALLOW_MASK
 from app.core.mutations import EXPIRY_ACTOR
@@ -77,13 +78,8 @@ async def _ended(visit: Visit, question: Asked, found: Explained) -> Sequence[An
     """Removals of ended ACLs that had allowed it, from this address or from others."""
     if found.is_allowed or not visit.reads:
         return ()
-    covering = {
-        "resource_type": question.resource_type.name,
-        "resource_name": question.resource_name,
-        "pattern_type": PatternType.MATCH.name,
-        "principal": question.principal,
-    }
-    removed = await recent(visit, covering, actor=EXPIRY_ACTOR)
+    of_it = {**covering(question.resource_type, question.resource_name), "principal": question.principal}
+    removed = await recent(visit, of_it, actor=EXPIRY_ACTOR)
     return [each for each in removed if _allows(parse_acl(each["acl"]).binding, question)]
 
 
@@ -103,16 +99,15 @@ def _again_ms(visit: Visit, found: Explained) -> int | None:
 def _ways(found: Explained) -> Mapping[str, str]:
     """Changes to plan, as forms carry them, by what their buttons say."""
     smallest = found.smallest or found.needed_besides
-    if smallest is None and not found.denying:
-        return {}
     if found.denying_count > len(found.denying):
         return {}
-    delete = tuple(found.denying)
     create = () if smallest is None else (NewAcl(smallest, None),)
-    if delete:
-        return {"Remove what denies it": Change(create, delete).to_json()}
-    for_hours = () if smallest is None else (NewAcl(smallest, in_hours(HOURS)),)
-    return {f"Allow for {HOURS} hours": Change(for_hours).to_json(), "Allow for good": Change(create).to_json()}
+    if found.denying:
+        return {"Remove what denies it": Change(create, tuple(found.denying)).to_json()}
+    if smallest is None:
+        return {}
+    for_hours = Change((NewAcl(smallest, in_hours(HOURS)),))
+    return {f"Allow for {HOURS} hours": for_hours.to_json(), "Allow for good": Change(create).to_json()}
 
 
 def _command(question: Asked, visit: Visit) -> str | None:
@@ -133,7 +128,7 @@ async def _examples(visit: Visit) -> list[str]:
         except ApiRefusedError:
             acls = []
         for each in acls:
-            binding = AclBinding.from_words([each[field] for field in AclBinding._fields])
+            binding = parse_acl(each).binding
             example = _example(binding)
             if example is not None and all(binding.principal not in one for one in found):
                 found.append(example)

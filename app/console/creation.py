@@ -12,9 +12,8 @@ from app.console.difference import Change, binding_of, ends_at
 from app.console.pages import HOME, Pages, page, to
 from app.console.presets import PRESETS, acls_of
 from app.console.shown import address_of
-from app.console.table import FIELDS
 from app.console.visits import Visit
-from app.core.kafka.bindings import KEEP, NewAcl
+from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.core.kafka.errors import InvalidRequestException
 from app.formats.command_errors import UsageError
 from app.rest.http.edge import Reply
@@ -46,9 +45,12 @@ async def create(visit: Visit) -> Reply:
             await _change(visit, fields)
         except _FieldsError as wrong:
             return await _form(visit, wrong.fields, str(wrong), wrong.status)
-    elif fields.get("instead") and fields.keys().isdisjoint(FIELDS):
+    elif fields.get("instead") and fields.keys().isdisjoint(AclBinding._fields):
         acl = await _acl(visit, fields["instead"])
-        kept = {name: str(acl[name]) for name in FIELDS} | {"owner": acl["owner"] or "", "ends": acl["expires_at"]}
+        kept = {name: str(acl[name]) for name in AclBinding._fields} | {
+            "owner": acl["owner"] or "",
+            "ends": acl["expires_at"],
+        }
         fields = {**kept, "instead": acl["id"]}
     return await _form(visit, fields)
 

@@ -14,7 +14,7 @@ from app.client.ends import end_of
 from app.client.http.replies import ServiceError, parse_acl, parse_binding, parse_terms
 from app.client.plan.output import change_parts, unresolved_parts
 from app.console.api import Api, ApiRefusedError
-from app.core.access.diff import AccessDiff, access_diff
+from app.core.access.diff import access_diff
 from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.core.kafka.codes import (
     WILDCARD,
@@ -177,10 +177,7 @@ async def difference_of(api: Api, change: Change) -> Difference:
 def _worked_out(acls: Iterable[object], token: str, change: Change, config: AuthorizerConfig) -> Difference:
     before = {parse_acl(each).binding for each in acls}
     after = before - set(change.delete) | {each.binding for each in change.create}
-    return _told(access_diff(before, after, config, _MAX_QUESTIONS), token, change, before)
-
-
-def _told(diff: AccessDiff, token: str, change: Change, before: set[AclBinding]) -> Difference:
+    diff = access_diff(before, after, config, _MAX_QUESTIONS)
     shown = diff.changes[:MAX_SHOWN]
     return Difference(
         token,

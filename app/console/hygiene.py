@@ -1,6 +1,6 @@
 """ACLs that could go or be narrower, by the pipeline's last nightly run; each with a plan that mends it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 from app.console.api import ApiRefusedError
 from app.console.difference import Change
 from app.console.findings import Finding, FindingsError, Found, found_by, in_time, last_found
-from app.console.pages import HOME, Endpoint, Pages, here, page
+from app.console.pages import HOME, Pages, here, page
 from app.console.shown import query
-from app.console.visits import Visit
+from app.console.visits import Visit, number_in
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.rest.http.edge import Reply
 
 _ROWS = 25
 _NOT_FOUND = 404
-_MAX_DIGITS = 19
 _FIELDS = AclBinding._fields
 KINDS: Mapping[str, str] = MappingProxyType(
     {
@@ -42,54 +41,43 @@ class Shown(NamedTuple):
 def hygiene_pages(home: str | None) -> Pages:
     """`home` is the pipeline's, None if `pipeline.home` is not set."""
     pages = Pages()
-    pages.get("/hygiene")(_hygiene(home))
+    pages.get("/hygiene")(partial(_hygiene, home))
     return pages
 
 
-def _hygiene(home: str | None) -> Endpoint:
-    async def hygiene(visit: Visit) -> Reply:
-        kind = visit.query.get("kind", "")
-        shown: dict[str, Any] = {"home": home, "kinds": KINDS, "kind": kind, "found": None, "fault": None, "rows": ()}
-        run = visit.query.get("run", "").strip()
-        shown |= {"next": None, "is_remote": home is not None and "://" in home, "back": here(visit), "run": run}
-        if home is None or shown["is_remote"] or not visit.reads:
-            return await page(visit, "hygiene", **shown)
-        try:
-            found = await in_time(home, partial(_read, home, run))
-        except FindingsError as fault:
-            return await page(visit, "hygiene", **{**shown, "fault": str(fault)})
-        if found is None and run:
-            return await page(visit, "hygiene", _NOT_FOUND, **shown)
-        if found is not None:
-            shown |= {"found": found, **await _window(visit, found, kind)}
+async def _hygiene(home: str | None, visit: Visit) -> Reply:
+    kind = visit.query.get("kind", "")
+    shown: dict[str, Any] = {"home": home, "kinds": KINDS, "kind": kind, "found": None, "fault": None, "rows": ()}
+    run = visit.query.get("run", "").strip()
+    shown |= {"next": None, "is_remote": home is not None and "://" in home, "back": here(visit), "run": run}
+    if home is None or shown["is_remote"] or not visit.reads:
         return await page(visit, "hygiene", **shown)
-
-    return hygiene
+    try:
+        found = await in_time(home, partial(_read, home, run))
+    except FindingsError as fault:
+        return await page(visit, "hygiene", **{**shown, "fault": str(fault)})
+    if found is None and run:
+        return await page(visit, "hygiene", _NOT_FOUND, **shown)
+    if found is not None:
+        shown |= {"found": found, **await _window(visit, found, kind)}
+    return await page(visit, "hygiene", **shown)
 
 
 def _read(home: str, run: str) -> Found | None:
     """Blocks while it reads. Raises FindingsError."""
     if not run:
         return last_found(home)
-    number = _number(run)
+    number = number_in(run)
     return None if number is None else found_by(home, number)
 
 
 async def _window(visit: Visit, found: Found, kind: str) -> Mapping[str, Any]:
     chosen = [each for each in found.findings if kind in ("", each.kind)]
-    begin = _number(visit.query.get("after", "")) or 0
-    rows = [await _shown(visit, each) for each in chosen[begin : begin + _ROWS]]
+    begin = number_in(visit.query.get("after", "")) or 0
     end = begin + _ROWS
-    following = (
-        f"{HOME}/hygiene?{query({'run': visit.query.get('run'), 'kind': kind, 'after': end})}"
-        if end < len(chosen)
-        else None
-    )
-    return {"rows": rows, "next": following}
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
+    rows = [await _shown(visit, each) for each in chosen[begin:end]]
+    following = f"{HOME}/hygiene?{query({'run': visit.query.get('run'), 'kind': kind, 'after': end})}"
+    return {"rows": rows, "next": following if end < len(chosen) else None}
 
 
 async def _shown(visit: Visit, finding: Finding) -> Shown:
@@ -106,11 +94,8 @@ async def _shown(visit: Visit, finding: Finding) -> Shown:
 
 def _mend(finding: Finding) -> str | None:
     try:
-        return Change(_narrower(finding.narrower), (AclBinding.from_words(finding.acl),)).to_json()
+        narrower = tuple(NewAcl(AclBinding.from_words(each)) for each in finding.narrower)
+        return Change(narrower, (AclBinding.from_words(finding.acl),)).to_json()
     except (KeyError, ValueError):
         # A later release may have written a word that this one doesn't know.
         return None
-
-
-def _narrower(acls: Sequence[Sequence[str]]) -> tuple[NewAcl, ...]:
-    return tuple(NewAcl(AclBinding.from_words(each)) for each in acls)

@@ -40,6 +40,8 @@ GUARDS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
+NOT_KEPT = {**GUARDS, "cache-control": "no-store"}
+"""The headers of all that no browser may keep."""
 
 
 async def _answered_by_the_route() -> None:
@@ -142,16 +144,10 @@ def give_session(visit: Visit, reply: Response, session: Session, seal: Seal) ->
 
 
 def to_sign_in(visit: Visit) -> Response:
-    target = visit.scope["path"]
-    if visit.scope["query_string"]:
-        target += f"?{visit.scope['query_string'].decode('latin-1')}"
-    if visit.scope["method"] != "GET":
-        target = HOME
-    headers = {**GUARDS, "cache-control": "no-store"}
     if visit.is_fragment:
         # htmx would put the sign-in page into the table.
-        return Response(status_code=200, headers={**headers, "hx-redirect": f"{HOME}/sign-in?next={quote(HOME)}"})
-    return RedirectResponse(f"{HOME}/sign-in?next={quote(target)}", 303, headers)
+        return Response(status_code=200, headers={**NOT_KEPT, "hx-redirect": f"{HOME}/sign-in?next={quote(HOME)}"})
+    return RedirectResponse(f"{HOME}/sign-in?next={quote(here(visit))}", 303, NOT_KEPT)
 
 
 def to(target: str, token: str | None = None, planned_on: str | None = None) -> Response:
@@ -162,7 +158,7 @@ def to(target: str, token: str | None = None, planned_on: str | None = None) -> 
     if token is not None:
         target = _without(target, "made", "at_least")
         target += f"{'&' if '?' in target else '?'}{query({'made': planned_on, 'at_least': token})}"
-    return RedirectResponse(target, 303, {**GUARDS, "cache-control": "no-store"})
+    return RedirectResponse(target, 303, NOT_KEPT)
 
 
 def _without(address: str, *names: str) -> str:
@@ -185,12 +181,7 @@ async def page(visit: Visit, template: str, status: int = 200, **shown: object) 
 
 def _html(text: str, status: int = 200, **headers: str) -> Response:
     # A surrogate can't come from UTF-8; one that gets here is shown, and is no error.
-    return Response(
-        text.encode(errors="replace"),
-        status,
-        {**GUARDS, "cache-control": "no-store", **headers},
-        "text/html; charset=utf-8",
-    )
+    return Response(text.encode(errors="replace"), status, {**NOT_KEPT, **headers}, "text/html; charset=utf-8")
 
 
 @cache

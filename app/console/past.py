@@ -1,10 +1,8 @@
 """What changed, by whom and why; and a plan that undoes a change."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
-from app.console.api import PATIENCE_S, ApiRefusedError
+from app.console.api import ApiRefusedError, if_in_time
 from app.console.made import undo_of
 from app.console.pages import HOME, Pages, here, page
 from app.console.shown import query
@@ -19,15 +17,9 @@ _FILTERS = ("resource_type", "resource_name", "pattern_type", "principal")
 _FIELDS = ("actor", "comment", "since", "until")
 
 
-class Shown(NamedTuple):
-    change: Json
-    undo: str | None
-    """The plan that undoes it, as a form carries it; None if a property changed."""
-
-
 @pages.get("/history", has_past=True)
 async def history(visit: Visit) -> Reply:
-    asked = {name: value for name in (*_FILTERS, *_FIELDS) if (value := visit.query.get(name, "").strip())}
+    asked = visit.given(*_FILTERS, *_FIELDS)
     shown: Json = {"asked": asked, "rows": None, "fault": None, "next": None, "known_since": None, "token": None}
     status = 200
     if visit.at is not None and "until" in asked:
@@ -47,7 +39,9 @@ async def history(visit: Visit) -> Reply:
         except ApiRefusedError as refusal:
             shown["fault"], status = refusal.detail, refusal.status
         else:
-            shown |= {"rows": _shown(found["changes"]), "known_since": found["known_since"], "token": found["token"]}
+            # Each with the plan that undoes it; None if a property changed.
+            shown["rows"] = [(each, undo_of([each])) for each in found["changes"]]
+            shown |= {"known_since": found["known_since"], "token": found["token"]}
             cursor = found["next_cursor"]
             shown["next"] = cursor and f"{HOME}/history?{query({**asked, 'at': visit.at, 'cursor': cursor})}"
     return await page(visit, "history_rows" if visit.is_fragment else "history", status, back=here(visit), **shown)
@@ -56,13 +50,6 @@ async def history(visit: Visit) -> Reply:
 async def recent(visit: Visit, acl_filter: Mapping[str, str], **more: str) -> Sequence[Json]:
     """The last changes of these ACLs; none if they can't be had, as the rest of the page is shown anyway."""
     until = {} if visit.at is None else {"until": visit.at}
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            found = await visit.api.post("/v1/history", {"filter": acl_filter, "limit": _RECENT, **until, **more})
-    except (ApiRefusedError, TimeoutError):
-        return []
-    return list(found["changes"])
-
-
-def _shown(changes: Sequence[Json]) -> list[Shown]:
-    return [Shown(each, undo_of([each])) for each in changes]
+    asked = {"filter": acl_filter, "limit": _RECENT, **until, **more}
+    found = await if_in_time(visit.api.post("/v1/history", asked))
+    return list(found["changes"]) if found else []

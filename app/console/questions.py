@@ -6,6 +6,7 @@ from itertools import pairwise
 from app.client.explanations import Asked
 from app.client.groups import groups_named
 from app.client.words import operation_named, principal_named, resource_named
+from app.console.shown import type_word
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import parse_address
@@ -13,7 +14,7 @@ from app.formats.command_errors import UsageError
 
 DEFAULT_HOST = "127.0.0.1"
 _FROM = re.compile(r"\sfrom\s+(\S+)\s*\Z", re.IGNORECASE)
-_TYPES = {each.name.lower().replace("_", "-") for each in ResourceType if each > ResourceType.ANY}
+_TYPES = {type_word(each.name) for each in ResourceType if each > ResourceType.ANY}
 _WORDS = re.compile(r"\S+")
 _GROUPS = re.compile(r"\s\(groups?\s", re.IGNORECASE)
 _SHOWN = 100
@@ -39,7 +40,7 @@ def asked(line: str) -> tuple[Asked, bool]:
 
 
 def resource_of(question: Asked) -> str:
-    return f"{question.resource_type.name.lower().replace('_', '-')}:{question.resource_name}"
+    return f"{type_word(question.resource_type.name)}:{question.resource_name}"
 
 
 def line_of(question: Asked) -> str:
@@ -106,4 +107,4 @@ def _is_operation(word: str) -> bool:
 
 
 def _is_resource(word: str) -> bool:
-    return word.partition(":")[0].lower().replace("_", "-") in _TYPES
+    return type_word(word.partition(":")[0]) in _TYPES

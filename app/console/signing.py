@@ -1,7 +1,9 @@
 """Signing in with a caller's token, and out; if no callers are configured, choosing whom to act as."""
 
+from functools import partial
+
 from app.client.words import principal_named
-from app.console.pages import HOME, Endpoint, Pages, give_session, page, safe_target, to
+from app.console.pages import HOME, Pages, give_session, page, safe_target, to
 from app.console.sessions import COOKIE, Seal, Session
 from app.console.visits import Visit
 from app.core.kafka.errors import ClusterAuthorizationException, SaslAuthenticationException
@@ -16,9 +18,9 @@ def signing_pages(seal: Seal) -> Pages:
     """Only these pages give a browser another session."""
     pages = Pages()
     pages.get("/sign-in", is_public=True)(_form)
-    pages.post("/sign-in", is_public=True)(_signing_in(seal))
+    pages.post("/sign-in", is_public=True)(partial(_sign_in, seal))
     pages.post("/sign-out", is_public=True)(_sign_out)
-    pages.post("/act-as")(_acting_as(seal))
+    pages.post("/act-as")(partial(_act_as, seal))
     return pages
 
 
@@ -28,22 +30,18 @@ async def _form(visit: Visit) -> Reply:
     return await page(visit, "sign_in", next=safe_target(visit.query.get("next")), fault=None)
 
 
-def _signing_in(seal: Seal) -> Endpoint:
-    async def sign_in(visit: Visit) -> Reply:
-        target = safe_target(visit.form.get("next"))
-        token = visit.form.get("token", "").strip()
-        try:
-            caller = await _caller(visit, token)
-        except SaslAuthenticationException:
-            fault = "the service does not know this token. Paste all of it, exactly as `klamm token` printed it"
-            return await page(visit, "sign_in", 401, next=target, fault=fault)
-        reply = to(target)
-        visit.caller = caller
-        # INVARIANT: signing in makes a new session, so one that was known before is never that of a later user.
-        give_session(visit, reply, Session.new(token), seal)
-        return reply
-
-    return sign_in
+async def _sign_in(seal: Seal, visit: Visit) -> Reply:
+    target = safe_target(visit.form.get("next"))
+    token = visit.form.get("token", "").strip()
+    try:
+        visit.caller = await _caller(visit, token)
+    except SaslAuthenticationException:
+        fault = "the service does not know this token. Paste all of it, exactly as `klamm token` printed it"
+        return await page(visit, "sign_in", 401, next=target, fault=fault)
+    reply = to(target)
+    # INVARIANT: signing in makes a new session, so one that was known before is never that of a later user.
+    give_session(visit, reply, Session.new(token), seal)
+    return reply
 
 
 async def _caller(visit: Visit, token: str) -> Caller:
@@ -58,18 +56,15 @@ async def _sign_out(visit: Visit) -> Reply:
     return reply
 
 
-def _acting_as(seal: Seal) -> Endpoint:
-    async def act_as(visit: Visit) -> Reply:
-        if not visit.is_open:
-            raise ClusterAuthorizationException(
-                "the principal of a caller is set in the configuration; sign in as another caller"
-            )
-        try:
-            principal = principal_named(visit.form.get("principal", "").strip())
-        except UsageError as fault:
-            return await page(visit, "refused", 400, title="No such principal", why=str(fault))
-        reply = to(safe_target(visit.form.get("back")))
-        give_session(visit, reply, Session.new(acts_as=principal), seal)
-        return reply
-
-    return act_as
+async def _act_as(seal: Seal, visit: Visit) -> Reply:
+    if not visit.is_open:
+        raise ClusterAuthorizationException(
+            "the principal of a caller is set in the configuration; sign in as another caller"
+        )
+    try:
+        principal = principal_named(visit.form.get("principal", "").strip())
+    except UsageError as fault:
+        return await page(visit, "refused", 400, title="No such principal", why=str(fault))
+    reply = to(safe_target(visit.form.get("back")))
+    give_session(visit, reply, Session.new(acts_as=principal), seal)
+    return reply

@@ -1,8 +1,7 @@
 """Since when ACLs have existed, and who made them, if the last changes of their resource don't tell."""
 
 import asyncio
-from collections.abc import Iterable, MutableMapping
-from typing import Any
+from collections.abc import Iterable
 
 from app.client.http.replies import parse_acl
 from app.console.api import PATIENCE_S, ApiRefusedError
@@ -16,15 +15,13 @@ _MOST = 100
 _CHANGES = 100
 """How many of an ACL's last changes are searched for the one that created it."""
 
-Acl = MutableMapping[str, Any]
 
-
-async def mark_since(visit: Visit, acls: Iterable[Acl], past: Timeline, token: str) -> int:
+async def mark_since(visit: Visit, acls: Iterable[Json], past: Timeline, token: str) -> int:
     """Marks each ACL with the change that `made` it, or with the time that it is `older` than if no record tells.
 
     At the state `token`. Returns how many have neither, as a page asks only so many questions, and only for so long.
     """
-    left: dict[str, list[Acl]] = {}
+    left: dict[str, list[Json]] = {}
     for each in acls:
         each["made"], each["older"] = past.made.get(each["id"]), None
         if each["made"] is None:
@@ -48,7 +45,7 @@ async def mark_since(visit: Visit, acls: Iterable[Acl], past: Timeline, token: s
     return len(left)
 
 
-def _mark(same: Iterable[Acl], found: Json) -> bool:
+def _mark(same: Iterable[Json], found: Json) -> bool:
     """Whether these changes tell all that can be known of the ACL."""
     for each in same:
         of_it = (one for one in found["changes"] if one["change"] == "CREATED" and one["acl"]["id"] == each["id"])

@@ -9,18 +9,13 @@ from prometheus_client.samples import Sample
 from starlette.responses import Response
 
 from app.console.api import ApiRefusedError
-from app.console.pages import GUARDS, Pages, page
+from app.console.pages import NOT_KEPT, Pages, page
 from app.console.visits import Visit
 from app.rest.http.edge import Reply
 
 pages = Pages()
 
 _OK = 200
-_TOTALS = (
-    "klamm_decisions_total",
-    "klamm_http_requests_total",
-    "klamm_mutator_mutations_written_total",
-)
 
 
 class Check(NamedTuple):
@@ -41,8 +36,7 @@ async def state(visit: Visit) -> Reply:
 async def totals(visit: Visit) -> Reply:
     """The present counters, from which the page computes rates."""
     found = _totals(await _samples(visit))
-    headers = {**GUARDS, "cache-control": "no-store"}
-    return Response(json.dumps(found), media_type="application/json", headers=headers)
+    return Response(json.dumps(found), media_type="application/json", headers=NOT_KEPT)
 
 
 async def _checks(visit: Visit) -> list[Check]:
@@ -79,31 +73,34 @@ def _figures(samples: Iterable[Sample]) -> Mapping[str, float | str]:
     def most(name: str) -> float:
         return max(values.get(name, [0.0]))
 
+    def total(name: str) -> float:
+        return sum(values.get(name, []))
+
     return {
         "state": ", ".join(sorted(states)),
         "acls": least("klamm_acl_count"),
         "offset": least("klamm_feed_offset"),
         "behind": most("klamm_feed_high_watermark") - least("klamm_feed_offset"),
         "age": most("klamm_feed_age_seconds"),
-        "followers": sum(values.get("klamm_watch_readers", [])),
+        "followers": total("klamm_watch_readers"),
         "ending": most("klamm_acls_ending_within_a_day"),
-        "connections": sum(values.get("klamm_connections", [])),
+        "connections": total("klamm_connections"),
         "workers": float(len(values.get("klamm_acl_count", [0]))),
-        "refused": sum(values.get("klamm_admission_refused_total", []))
-        + sum(values.get("klamm_requests_shed_total", [])),
-        "poisoned": sum(values.get("klamm_records_poisoned_total", [])),
-        "failures": sum(values.get("klamm_feed_poll_failures_total", [])),
-        "memory": sum(values.get("process_resident_memory_bytes", [])),
+        "refused": total("klamm_admission_refused_total") + total("klamm_requests_shed_total"),
+        "poisoned": total("klamm_records_poisoned_total"),
+        "failures": total("klamm_feed_poll_failures_total"),
+        "memory": total("process_resident_memory_bytes"),
     }
 
 
 def _totals(samples: Iterable[Sample]) -> Mapping[str, float]:
     found = {"allowed": 0.0, "denied": 0.0, "requests": 0.0, "changes": 0.0}
     for each in samples:
-        if each.name == _TOTALS[0]:
-            found["allowed" if each.labels["result"] == "ALLOWED" else "denied"] += each.value
-        elif each.name == _TOTALS[1]:
-            found["requests"] += each.value
-        elif each.name == _TOTALS[2]:
-            found["changes"] += each.value
+        match each.name:
+            case "klamm_decisions_total":
+                found["allowed" if each.labels["result"] == "ALLOWED" else "denied"] += each.value
+            case "klamm_http_requests_total":
+                found["requests"] += each.value
+            case "klamm_mutator_mutations_written_total":
+                found["changes"] += each.value
     return found

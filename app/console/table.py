@@ -10,7 +10,8 @@ from app.console.api import ApiRefusedError
 from app.console.difference import Change
 from app.console.pages import HOME, Pages, here, page
 from app.console.shown import query
-from app.console.visits import Visit
+from app.console.visits import Visit, headers_of
+from app.core.kafka.bindings import AclBinding
 from app.rest.bodies.watch import MAX_BOOKMARK_MS
 from app.rest.http.edge import Reply
 from app.rest.routes import watch
@@ -18,13 +19,12 @@ from app.rest.routes import watch
 pages = Pages()
 
 _ROWS = 100
-FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
 _PATTERNS = ("LITERAL", "PREFIXED", "MATCH")
 
 
 @pages.get("/acls", has_past=True)
 async def acls(visit: Visit) -> Reply:
-    asked = {name: value for name in FIELDS if (value := visit.query.get(name, "").strip())}
+    asked = visit.given(*AclBinding._fields)
     shown: dict[str, Any] = {"asked": asked, "rows": None, "fault": None, "next": None, "count": None, "token": None}
     shown |= {"types": TYPES, "operations": OPERATIONS, "patterns": _PATTERNS, "back": here(visit)}
     status = 200
@@ -55,7 +55,7 @@ async def events(visit: Visit) -> Reply:
     """The feed as watch streams it, for htmx; it passes watch's own edge with the visitor's credentials."""
     route = watch.routes.named("watch")
     wanted = {"after": visit.query.get("after", ""), "bookmark_ms": str(MAX_BOOKMARK_MS)}
-    last_id = dict(visit.scope["headers"]).get(b"last-event-id")
+    last_id = headers_of(visit.scope).get(b"last-event-id")
     headers = {b"accept": b"text/event-stream", **({} if last_id is None else {b"last-event-id": last_id})}
     scope = visit.api.scope_of("/v1/watch", urlencode(wanted).encode(), headers)
     return await route.answer(visit.services, scope, visit.receive)

@@ -1,13 +1,12 @@
 """A resource's past as stops of a slider: the states after its own transactions."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from app.console.api import PATIENCE_S, ApiRefusedError
+from app.console.api import if_in_time
 from app.console.pages import HOME, Pages, to
 from app.console.shown import query
-from app.console.visits import Json, Visit
+from app.console.visits import Json, Visit, number_in
 from app.core.kafka.codes import ResourceType
 from app.core.kafka.errors import InvalidRequestException
 from app.core.token import Token
@@ -16,7 +15,6 @@ from app.rest.http.edge import Reply
 pages = Pages()
 
 _CHANGES = 200
-_MAX_DIGITS = 4
 
 
 class Stop(NamedTuple):
@@ -48,11 +46,7 @@ def covering(resource_type: ResourceType, name: str) -> Mapping[str, str]:
 
 async def timeline(visit: Visit, acl_filter: Mapping[str, str], token: str) -> Timeline:
     """The last changes of these ACLs around the state `token`; no stops if the store doesn't answer in time."""
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            known = await _known(visit, acl_filter)
-    except (ApiRefusedError, TimeoutError):
-        known = None
+    known = await if_in_time(_known(visit, acl_filter))
     changes = known["changes"] if known else []
     stops = _stops(changes)
     place = _place(stops, token)
@@ -105,16 +99,15 @@ async def resource_at(visit: Visit) -> Reply:
     """The state where the slider was released. `until` was its last stop when drawn, so a later change moves none."""
     type_word, name = visit.query.get("type", ""), visit.query.get("name", "")
     resource_type = ResourceType.__members__.get(type_word)
-    number = visit.query.get("stop", "")
     if resource_type is None or not name:
         raise InvalidRequestException("`type` and `name` do not name a resource; go back and choose one")
     known = await _known(visit, covering(resource_type, name), until=visit.query.get("until", ""))
     stops = _stops(known["changes"])
-    if not (number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS and int(number) < len(stops)):
+    place = number_in(visit.query.get("stop", ""))
+    if place is None or place >= len(stops):
         raise InvalidRequestException(
             f"`stop` is not one of the {len(stops)} known changes; go back and reload the page"
         )
-    place = int(number)
     kept = {"type": type_word, "name": name, "host": visit.query.get("host")}
     # The last stop is the present state, from which the page follows changes.
     at = None if place == len(stops) - 1 else stops[place].token

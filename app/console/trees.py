@@ -4,16 +4,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
+from app.console.visits import Json
 from app.core.kafka.codes import WILDCARD
 
 _MAX_DEPTH = 8
 """Deeper nodes are not indented further."""
 _MAX_PARTS = 6
 _SEPARATOR = re.compile(r"[._/:-]")
-
-Json = Mapping[str, Any]
 
 
 @dataclass(slots=True)

@@ -2,20 +2,17 @@
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from typing import Any
 
 from app.console.findings import FindingsError, Manifest, in_time, last_run, part_of
-from app.console.visits import Visit
+from app.console.visits import Json, Visit
 
 _KEY = 20
 _LINE = _KEY + len("67e0a1b2\n")
-
-Acl = MutableMapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +24,7 @@ class Uses:
     why: str | None = None
 
 
-async def last_uses(visit: Visit, home: str | None, acls: Iterable[Acl], *principals: str) -> Uses:
+async def last_uses(visit: Visit, home: str | None, acls: Iterable[Json], *principals: str) -> Uses:
     """Marks each ACL with its `last_used`, None if it isn't known to be used."""
     if visit.at is not None:
         return Uses()

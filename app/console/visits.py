@@ -25,6 +25,7 @@ NOBODY = "User:ANONYMOUS"
 MAX_FIELDS = 5_000
 _FORM = "application/x-www-form-urlencoded"
 _SCHEME = b"bearer "
+_MAX_DIGITS = 19
 _LOCAL_NAMES = ("localhost", "")
 
 Json = dict[str, Any]
@@ -104,6 +105,10 @@ class Visit:
     def query(self) -> QueryParams:
         return QueryParams(self.scope["query_string"])
 
+    def given(self, *names: str) -> dict[str, str]:
+        """Those of the address's fields that are not blank."""
+        return {name: value for name in names if (value := self.query.get(name, "").strip())}
+
     @property
     def said(self) -> Mapping[str, str]:
         """The fields sent with a form, or in the address."""
@@ -117,6 +122,11 @@ class Visit:
     def is_fragment(self) -> bool:
         """Whether htmx asks for a part of the page."""
         return headers_of(self.scope).get(b"hx-request") == b"true"
+
+
+def number_in(text: str) -> int | None:
+    """None if it is not a whole number."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
 
 
 def headers_of(scope: Scope) -> Mapping[bytes, bytes]:

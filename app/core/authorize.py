@@ -9,9 +9,10 @@ from typing import Protocol, TypeVar
 
 from app.core.image import AuthorizerImage
 from app.core.index.any_resource import on_any_resource
+from app.core.index.buckets import rows_at
 from app.core.index.masks import DENY_SHIFT, Entry, HostMasks, plain_allow_bit
 from app.core.index.packing import operation_in, permission_type_in
-from app.core.index.tree import PrincipalNode, TypeNode, mask_at
+from app.core.index.tree import Pattern, PrincipalNode, TypeNode, mask_at
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.errors import AuthorizerNotReadyException, InvalidRequestException
@@ -62,7 +63,7 @@ class Authorization:
         # INVARIANT: masks are asked for an address as of the image's time. If no end lies ahead, all ALLOWs that ever
         # end have ended, and an address without a time sees none of them.
         self._address = image.asker(address) if image.index.ends.heap else address
-        self._own: _Own | None = image.index.principal(principal)
+        self._own: _Own | None = image.index.principals.get(principal)
         self._first_texts: dict[tuple[int, int], str] | None = None
 
     def decide(self, operation: int, resource_type: int, resource_name: str) -> Verdict:
@@ -121,14 +122,12 @@ class Authorization:
         principal, pattern, entry = self._deciding_pattern(bit, resource_type, resource_name)
         index = self.image.index
         host = self._first_text_at(entry, bit) if isinstance(entry, HostMasks) else WILDCARD
-        rows = index.rows_at(pattern, principal, host)
+        rows = rows_at(index.bucket(pattern), principal, host, index.table)
         if rows[1:]:
             rows = self._rows_that_say(verdict, operation, rows)
         return min(rows, key=index.table.key) if rows[1:] else rows[0]
 
-    def _deciding_pattern(
-        self, bit: int, resource_type: int, resource_name: str
-    ) -> tuple[str, tuple[int, int, str], Entry]:
+    def _deciding_pattern(self, bit: int, resource_type: int, resource_name: str) -> tuple[str, Pattern, Entry]:
         """The most specific pattern whose entry has this bit for the caller: the principal, the pattern, the entry."""
         return next(
             (principal, (resource_type, pattern_type, name), entry)
@@ -197,9 +196,11 @@ class Authorization:
                     iter(()) if entry is None else self._rows_of(entry, (resource_type, pattern_type, name), principal)
                 )
 
-    def _rows_of(self, entry: Entry, pattern: tuple[int, int, str], principal: str) -> Iterator[int]:
+    def _rows_of(self, entry: Entry, pattern: Pattern, principal: str) -> Iterator[int]:
+        index = self.image.index
+        bucket = index.bucket(pattern)
         for host in entry.texts_at(self._address) if isinstance(entry, HostMasks) else (WILDCARD,):
-            yield from self.image.index.rows_at(pattern, principal, host)
+            yield from rows_at(bucket, principal, host, index.table)
 
     def matching_acls(self, resource_type: int, resource_name: str) -> Iterator[StandardAcl]:
         for rows in self.speaking_rows(resource_type, resource_name):

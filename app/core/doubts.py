@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 
-from app.core.access.host_keys import NOBODY, host_key
+from app.core.access.host_keys import NOBODY, host_key, ip_address_of
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
 from app.core.kafka.errors import InvalidRequestException
@@ -22,7 +22,6 @@ _MAX_TOPIC = 249
 _NEXT_PRINCIPAL = re.compile(r"[,;]\s{0,9}User:", re.IGNORECASE)
 _SHOWN = 100
 _NOBODY_HAS = ("0.0.0.0", "0:0:0:0:0:0:0:0")  # noqa: S104 - nothing is bound to them
-_IPV4 = 4
 
 
 def doubts_of_acl(acl: AclBinding) -> Iterator[str]:
@@ -101,7 +100,7 @@ def _doubts_of_host(host: str) -> Iterator[str]:
         yield f"host {_shown(host)} matches no client: {_way_out(host)}"
     elif "/" in host:
         cidr = parse_cidr(host)
-        first = (IPv4Address if cidr.version == _IPV4 else IPv6Address)(cidr.network)
+        first = ip_address_of(cidr.version, cidr.network)
         literal = host.partition("/")[0]
         if _same_address(literal) not in (None, str(first)):
             meant = f"`{first}/{cidr.prefix_length}`"

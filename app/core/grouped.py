@@ -10,7 +10,7 @@ from app.core.authorize import Authorization
 from app.core.groups import Groups
 from app.core.image import AuthorizerImage
 from app.core.index.masks import Entry
-from app.core.index.tree import PrincipalNode, TypeNode, mask_at
+from app.core.index.tree import Pattern, PrincipalNode, TypeNode, mask_at
 from app.core.index.unions import Union
 from app.core.kafka.codes import WILDCARD_PRINCIPAL
 from app.core.kafka.hosts import ClientAddress
@@ -93,9 +93,7 @@ class GroupedAuthorization(Authorization):
         # A caller may be the principal of one of its groups.
         return [*own, *(each for each in groups if each not in own), *alone[len(own) :]]
 
-    def _deciding_pattern(
-        self, bit: int, resource_type: int, resource_name: str
-    ) -> tuple[str, tuple[int, int, str], Entry]:
+    def _deciding_pattern(self, bit: int, resource_type: int, resource_name: str) -> tuple[str, Pattern, Entry]:
         principal, pattern, entry = super()._deciding_pattern(bit, resource_type, resource_name)
         if principal != _TOGETHER:
             return principal, pattern, entry

@@ -20,6 +20,9 @@ An end or an owner that the file does not say is KEEP, also where its format has
 
 MAX_SHOWN = 200
 
+VAGUE = frozenset({"UNKNOWN", "ANY", "MATCH"})
+"""Words of filters, and of codes that this version does not know: no ACL has them."""
+
 _Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
@@ -119,7 +122,7 @@ def quoted(text: str) -> str:
 def _word(words: type[_Word], field: str, word: str, problems: list[str]) -> _Word:
     member = words.__members__.get(word)
     if member is None:
-        known = ", ".join(each.name for each in words if each.name not in ("UNKNOWN", "ANY", "MATCH"))
+        known = ", ".join(each.name for each in words if each.name not in VAGUE)
         problems.append(f"`{field}`: `{word[:MAX_SHOWN]}` is not a value that Kafka knows; write one of {known}")
         return words(0)
     return member

@@ -16,8 +16,8 @@ from app.core.kafka.bindings import KEEP, AclBinding, AclTerms, NewAcl
 from app.core.kafka.codes import WILDCARD
 from app.formats.acl_bodies import terms_of
 from app.formats.acl_entries import MAX_SHOWN, Entry, acl_of
-from app.formats.json_walk import JsonWalk, Pairs, load_pairs, not_json, read_walked
-from app.formats.lines import raw_lines
+from app.formats.json_walk import JsonWalk, Pairs, not_json, read_walked
+from app.formats.lines import NOT_UTF_8, raw_lines
 from app.formats.quoting import json_quoted
 
 _REQUIRED = ("resource_type", "resource_name", "principal", "operation", "permission_type")
@@ -158,9 +158,9 @@ def object_of_texts(
 ) -> dict[str, str] | list[str]:
     """The fields of the object in this JSON that are texts, or what is wrong with them, field by field."""
     try:
-        pairs = load_pairs(text)
+        pairs = json.loads(text.rstrip().decode(), object_pairs_hook=Pairs)
     except UnicodeDecodeError:
-        return ["not UTF-8; encode it as UTF-8"]
+        return [NOT_UTF_8]
     except json.JSONDecodeError as fault:
         return [not_json(fault)]
     except (ValueError, RecursionError):
@@ -171,12 +171,10 @@ def object_of_texts(
     problems = [f"`{name}`: the field is missing" for name in required if name not in names]
     fields: dict[str, str] = {}
     for name, value in pairs:
-        if name in passed_over:
+        if name in passed_over or (value is None and name in nullable):
             continue
         if name not in known:
             problems.append(f"`{name[:MAX_SHOWN]}`: there is no such field; remove it")
-        elif value is None and name in nullable:
-            continue
         elif not isinstance(value, str):
             problems.append(f"`{name}`: the value is not text; write a string")
         else:

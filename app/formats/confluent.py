@@ -12,7 +12,8 @@ from app.core.kafka.bindings import AclBinding, NewAcl
 from app.formats.acl_entries import MAX_SHOWN, Entry, acl_from
 from app.formats.acl_json import binding_json, has_others_permission, object_of_texts, write_json_list
 from app.formats.json_walk import JsonWalk, Pairs, read_walked
-from app.formats.yaml_documents import Fields, Items, YamlFault, read_documents
+from app.formats.lines import TextFault, first_byte
+from app.formats.yaml_documents import Fields, Items, read_documents
 from app.formats.yaml_resources import Part
 
 _ACL_FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission")
@@ -33,11 +34,7 @@ def is_confluent(head: bytes) -> bool:
 
 
 def read_confluent(stream: IO[bytes]) -> Iterator[Entry]:
-    start = stream.tell()
-    first = stream.read(1)
-    while first.isspace():
-        first = stream.read(1)
-    stream.seek(start)
+    _, first = first_byte(stream)
     return _yaml_entries(stream) if first == b"-" else read_walked(stream, "a Confluent body", _entries)
 
 
@@ -105,7 +102,7 @@ def _yaml_entries(stream: IO[bytes]) -> Iterator[Entry]:
                 texts = {name: acl.text(name) for name in _ACL_FIELDS}
                 told = _told(acl.problems)
                 yield acl.line, told or acl_from(texts, permission_type="permission")
-    except YamlFault as fault:
+    except TextFault as fault:
         yield fault.line, [str(fault)]
 
 

@@ -10,6 +10,7 @@ from app.core.kafka.codes import CODED_FIELDS
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import validate_filter
 from app.formats.acl_entries import MAX_SHOWN
+from app.formats.lines import NOT_UTF_8
 
 _Filter = msgspec.defstruct(
     "_Filter",
@@ -29,7 +30,7 @@ def parse_delete_body(raw: bytes) -> list[AclBindingFilter]:
     try:
         body = msgspec.convert(json.loads(raw.decode(), object_pairs_hook=unique_keys), _Body)
     except UnicodeDecodeError:
-        raise ValueError("not UTF-8; encode it as UTF-8") from None
+        raise ValueError(NOT_UTF_8) from None
     except json.JSONDecodeError as fault:
         raise ValueError(f"not JSON: {fault.msg} (line {fault.lineno}, column {fault.colno})") from None
     except (msgspec.ValidationError, RecursionError) as fault:

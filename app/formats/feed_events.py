@@ -15,7 +15,6 @@ EndReason = Literal["draining", "slow", "reload", "caller"]
 
 MAX_LINE_BYTES = 64 << 20
 
-
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
@@ -114,6 +113,7 @@ class _Unknown(msgspec.Struct):
 encode = msgspec.json.Encoder().encode
 _decode: Callable[[bytes], Event] = msgspec.json.Decoder(Event).decode
 _decode_record = msgspec.json.Decoder(FeedRecord).decode
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _TRANSACTION, _RECORDS, _BETWEEN = b'{"type":"transaction",', b'"records":[', b',{"kind":'
 _decode_type = msgspec.json.Decoder(_Unknown).decode
 _TYPES = {each.__struct_config__.tag for each in get_args(Event)}
@@ -123,12 +123,12 @@ def decode(line: bytes) -> Event | None:
     """None for an event of a type that this version does not know. Raises NoEventError."""
     try:
         return _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except _UNDECODABLE as fault:
         why = str(fault)
     try:
         if _decode_type(line).type not in _TYPES:
             return None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except _UNDECODABLE:
         raise NoEventError(f"not an event: {why}") from None
     raise NoEventError(f"not valid for its type: {why}")
 
@@ -150,7 +150,7 @@ def record_in(part: bytes) -> FeedRecord:
     """One of the parts of `long_transaction`. Raises NoEventError."""
     try:
         return _decode_record(part if part.startswith(_BETWEEN[1:]) else _BETWEEN[1:] + part)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except _UNDECODABLE as fault:
         raise NoEventError(f"not a record: {fault}") from None
 
 

@@ -7,7 +7,7 @@ can have written it.
 import hmac
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import IO, Protocol, Self
+from typing import IO, Protocol
 
 from app.formats.feed_events import MAX_LINE_BYTES, NoEventError
 
@@ -19,7 +19,6 @@ _SEAL = b'{"type":"seal",'
 class _Sum(Protocol):
     def update(self, data: bytes, /) -> None: ...
     def hexdigest(self) -> str: ...
-    def copy(self) -> Self: ...
 
 
 class Seals:

@@ -9,7 +9,7 @@ from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.core.kafka.validation import validate_new_acl, validate_terms
 from app.formats.acl_entries import Entry
 from app.formats.feed_events import Acls, Bookmark, Configs, End, Event, NoEventError, Snapshot, Synced, events_in
-from app.formats.feed_values import acl_in, digest_text
+from app.formats.feed_values import acl_in, digest_of
 
 _BEGINS = re.compile(rb'\s*\{\s*"type"\s*:\s*"snapshot"')
 
@@ -79,6 +79,6 @@ class _Snapshot:
                 f"the snapshot holds {self._acls} ACLs and {self._configs} properties, but should hold "
                 f"{begun.acl_count} and {begun.config_count}; export the ACLs again"
             )
-        if synced.digest not in (None, digest_text(self._digest % MODULUS)):
+        if synced.digest not in (None, digest_of(self._digest % MODULUS)):
             return "the snapshot does not match its digest, so it was changed; export the ACLs again"
         return None

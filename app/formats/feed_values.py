@@ -34,10 +34,6 @@ from app.formats.feed_events import (
 )
 
 
-def digest_text(digest: int) -> str:
-    return digest.to_bytes(DIGEST_BYTES).hex()
-
-
 def acl_fields(acl: StandardAcl) -> FeedAcl:
     return FeedAcl(acl.id, *acl.binding.words, acl.expires_at, acl.owner)
 
@@ -137,7 +133,7 @@ def synced_of(image: AuthorizerImage, store_time: datetime | None = None) -> Syn
 
 
 def digest_of(digest: int | None) -> str | None:
-    return None if digest is None else digest_text(digest)
+    return None if digest is None else digest.to_bytes(DIGEST_BYTES).hex()
 
 
 def _record_in(fields: FeedRecord, offset: int, tx_last: int, at: datetime) -> Record:

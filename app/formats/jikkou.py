@@ -6,6 +6,7 @@ only share a rule.
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import IO, TextIO
 
 from app.core.kafka.bindings import AclBinding
@@ -14,7 +15,7 @@ from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError
 from app.formats.quoting import wide_quoted
 from app.formats.words import loosely
 from app.formats.yaml_documents import Fields, Scalar, Value
-from app.formats.yaml_resources import Part, by_rule, read_resources
+from app.formats.yaml_resources import Part, by_rule, read_resources, rules_in
 
 KIND = "KafkaPrincipalAuthorization"
 _LISTS = (f"{KIND}List", "ResourceList", "GenericResourceList", "List")
@@ -90,14 +91,7 @@ def _authorization(document: Part) -> Iterator[Entry]:
         rules = spec.items("acls")
         if spec.items("roles"):
             spec.problems.append(f"`roles`: only Jikkou can resolve them; {_LISTING}")
-    if document.problems:
-        yield document.line, document.problems
-        return
-    for rule in rules:
-        if isinstance(rule, Fields):
-            yield from _rule(Part(rule), principal)
-        else:
-            yield rule.line, ["`acls`: an entry is not a rule; write resource, type and operations"]
+    return rules_in(document, rules, partial(_rule, principal), "resource, type and operations")
 
 
 def _principal(metadata: Part) -> str:
@@ -112,7 +106,7 @@ def _principal(metadata: Part) -> str:
     return _plain_text(metadata, "name")
 
 
-def _rule(rule: Part, principal: str) -> Iterator[Entry]:
+def _rule(principal: str, rule: Part) -> Iterator[Entry]:
     rule.allows_only(*_RULE)
     resource = rule.part("resource")
     resource_type = name = pattern_type = ""
@@ -129,7 +123,7 @@ def _rule(rule: Part, principal: str) -> Iterator[Entry]:
     operations = [loosely(AclOperation, each) for each in rule.texts("operations")]
     host = _plain_text(rule, "host", WILDCARD)
     permission_type = loosely(AclPermissionType, rule.text("type"))
-    yield from rule.entries(
+    return rule.entries(
         operations,
         resource_type=resource_type,
         resource_name=name,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 from app.formats.acl_entries import MAX_SHOWN, Entry
+from app.formats.lines import TextFault, whole_text
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """A body is held in memory as a whole; JSON Lines are not."""
@@ -20,39 +21,21 @@ class Pairs(list[tuple[str, object]]):
 _read_value = json.JSONDecoder(object_pairs_hook=Pairs).raw_decode
 
 
-def load_pairs(text: bytes) -> object:
-    """The value in this JSON, its objects as Pairs. Raises UnicodeDecodeError, ValueError or RecursionError."""
-    return json.loads(text.rstrip().decode(), object_pairs_hook=Pairs)
-
-
 def not_json(fault: json.JSONDecodeError) -> str:
     return f"not JSON: {fault.msg} (column {fault.colno})"
 
 
 def read_walked(stream: IO[bytes], what: str, entries: "Callable[[JsonWalk], Iterator[Entry]]") -> Iterator[Entry]:
     """The entries of a text that is held as a whole; a fault in its form is the last of them."""
-    raw = stream.read(MAX_BODY_BYTES + 1)
-    if len(raw) > MAX_BODY_BYTES:
-        yield 1, [f"{what} of more than {MAX_BODY_BYTES} bytes; write one binding per line instead"]
-        return
+    too_long = f"{what} of more than {MAX_BODY_BYTES} bytes; write one binding per line instead"
     try:
-        yield from entries(JsonWalk(raw.decode()))
-    except UnicodeDecodeError as fault:
-        yield raw.count(b"\n", 0, fault.start) + 1, ["not UTF-8; encode it as UTF-8"]
+        yield from entries(JsonWalk(whole_text(stream, MAX_BODY_BYTES, too_long)))
     except json.JSONDecodeError as fault:
         yield fault.lineno, [not_json(fault)]
-    except JsonFault as fault:
+    except TextFault as fault:
         yield fault.line, [str(fault)]
     except (ValueError, RecursionError):
         yield 1, [f"not {what}: a number is too long, or the nesting is too deep"]
-
-
-class JsonFault(Exception):
-    """Why the text can't be read from this line on, and the way out."""
-
-    def __init__(self, line: int, text: str) -> None:
-        super().__init__(text)
-        self.line = line
 
 
 class JsonWalk:
@@ -76,12 +59,12 @@ class JsonWalk:
         self.expect(closing)
 
     def members(self) -> Iterator[tuple[int, str]]:
-        """Each key of an object with its line; the caller reads its value. Raises JsonFault if a key comes twice."""
+        """Each key of an object with its line; the caller reads its value. Raises TextFault if a key comes twice."""
         seen: set[str] = set()
         for _ in self.items("{", "}"):
             line, name = self.line_here(), str(self.value())
             if name in seen:
-                raise JsonFault(line, f"`{name[:MAX_SHOWN]}`: the key comes more than once; write it once")
+                raise TextFault(line, f"`{name[:MAX_SHOWN]}`: the key comes more than once; write it once")
             seen.add(name)
             self.expect(":")
             yield line, name

@@ -16,7 +16,7 @@ of 4.3 have none.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import IO, TextIO
 
@@ -28,9 +28,19 @@ from app.formats.words import loosely
 
 _BEGINS = re.compile(rb"^(?:(?:Current|Adding) ACLs for resource `|ACLs for principal `|Acl \(pattern=)", re.MULTILINE)
 _HEADER = re.compile(r"(?:Current|Adding) ACLs for resource `(.*)`: ?\Z", re.DOTALL)
-_PATTERN = re.compile(r"ResourcePattern\(resourceType=(\w+), name=(.*), patternType=(\w+)\)\Z", re.DOTALL)
-_OLD_PATTERN = re.compile(r"([A-Za-z]+):(?:(LITERAL|PREFIXED):)?(.+)\Z", re.DOTALL)
-_OLD_ENTRY = re.compile(r" ?\t(.*) has (\w+) permission for operations: (\w+) from hosts: (\S+) ?\Z", re.DOTALL)
+_PATTERN = re.compile(
+    r"ResourcePattern\(resourceType=(?P<resource_type>\w+), name=(?P<resource_name>.*), "
+    r"patternType=(?P<pattern_type>\w+)\)\Z",
+    re.DOTALL,
+)
+_OLD_PATTERN = re.compile(
+    r"(?P<resource_type>[A-Za-z]+):(?:(?P<pattern_type>LITERAL|PREFIXED):)?(?P<resource_name>.+)\Z", re.DOTALL
+)
+_OLD_ENTRY = re.compile(
+    r" ?\t(?P<principal>.*) has (?P<permission_type>\w+) permission for operations: (?P<operation>\w+) "
+    r"from hosts: (?P<host>\S+) ?\Z",
+    re.DOTALL,
+)
 _NOTED = re.compile(
     r"(.*, permissionType=\w+\))(?: until ([0-9TZ:-]+))?"
     r'(?:,? owner ("(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*"))?\Z',
@@ -57,7 +67,8 @@ _TERMINAL = re.compile("[\x1b\x9b]")
 
 _NO_RESOURCE = "a resource that can't be read; expected ResourcePattern(resourceType=..., ...)"
 
-_Resource = tuple[str, str, str]
+_Words = Mapping[str, str]
+"""Some fields of an ACL."""
 
 
 def is_kafka_acls_text(head: bytes) -> bool:
@@ -66,7 +77,7 @@ def is_kafka_acls_text(head: bytes) -> bool:
 
 def read_kafka_acls_text(stream: IO[bytes]) -> Iterator[Entry]:
     """The ACLs of a text, one a line. A line that `kafka-acls` would not print there is a problem, never ignored."""
-    resource: _Resource | None = None
+    resource: _Words | None = None
     versions = _Versions()
     for number, line in text_lines(stream, way_out="kafka-acls prints no such line"):
         if isinstance(line, list):
@@ -101,7 +112,7 @@ class _Versions:
         found = _OLD_PATTERN.match(resource)
         if found is None or _PATTERN.match(resource) is not None:
             return None
-        has_pattern = found[2] is not None
+        has_pattern = found["pattern_type"] is not None
         self._first = self._first or (line, has_pattern)
         if has_pattern is self._first[1]:
             return None
@@ -138,19 +149,16 @@ def _check(binding: AclBinding) -> None:
         raise FormatLimitError(binding, "kafka-acls text can't tell a host with `, host=` from its principal")
 
 
-def _resource(text: str) -> _Resource | None:
-    found = _PATTERN.match(text)
-    if found is not None:
-        resource_type, name, pattern_type = found.groups()
-        return resource_type, name, pattern_type
-    found = _OLD_PATTERN.match(text)
-    if found is None:
+def _resource(text: str) -> _Words | None:
+    if (found := _PATTERN.match(text)) is not None:
+        return found.groupdict()
+    if (found := _OLD_PATTERN.match(text)) is None:
         return None
-    resource_type, pattern, name = found.groups()
-    return loosely(ResourceType, resource_type), name, pattern or PatternType.LITERAL.name
+    words = found.groupdict(PatternType.LITERAL.name)
+    return {**words, "resource_type": loosely(ResourceType, words["resource_type"])}
 
 
-def _entry(text: str, resource: _Resource | None) -> NewAcl | list[str]:
+def _entry(text: str, resource: _Words | None) -> NewAcl | list[str]:
     if text.startswith(_EXISTS_BEGINS) and text.endswith(_EXISTS_ENDS):
         pattern, *entries = text[len(_EXISTS_BEGINS) : -len(_EXISTS_ENDS)].split(_BETWEEN)
         if len(entries) != 1:
@@ -168,22 +176,11 @@ def _entry(text: str, resource: _Resource | None) -> NewAcl | list[str]:
         return ["neither a resource nor an entry of kafka-acls; list the ACLs again, and keep only its standard output"]
     if resource is None:
         return ["an entry without a resource above it; keep the line `Current ACLs for resource ...` before it"]
-    resource_type, name, pattern_type = resource
-    principal, host, operation, permission_type = fields
-    return acl_of(
-        resource_type=resource_type,
-        resource_name=name,
-        pattern_type=pattern_type,
-        principal=principal,
-        host=host,
-        operation=operation,
-        permission_type=permission_type,
-        expires_at=ends or KEEP,
-        owner=json.loads(owner, strict=False) if owner else KEEP,
-    )
+    owner = json.loads(owner, strict=False) if owner else KEEP
+    return acl_of(**resource, **fields, expires_at=ends or KEEP, owner=owner)
 
 
-def _fields(text: str) -> tuple[str, str, str, str] | None:
+def _fields(text: str) -> _Words | None:
     begin = text.removeprefix(" ").removeprefix("\t")
     begins = len(text) - len(begin)
     begin = begin.removesuffix(" ")
@@ -191,9 +188,14 @@ def _fields(text: str) -> tuple[str, str, str, str] | None:
         rest, permission, permission_type = begin[len(_ENTRY_BEGINS) : -1].rpartition(", permissionType=")
         rest, operations, operation = rest.rpartition(", operation=")
         principal, hosts, host = rest.rpartition(", host=")
-        return (principal, host, operation, permission_type) if permission and operations and hosts else None
-    found = _OLD_ENTRY.match(text)
-    if found is None:
+        if not (permission and operations and hosts):
+            return None
+        return {"principal": principal, "host": host, "operation": operation, "permission_type": permission_type}
+    if (found := _OLD_ENTRY.match(text)) is None:
         return None
-    principal, permission_type, operation, host = found.groups()
-    return principal, host, loosely(AclOperation, operation), loosely(AclPermissionType, permission_type)
+    words = found.groupdict()
+    return {
+        **words,
+        "operation": loosely(AclOperation, words["operation"]),
+        "permission_type": loosely(AclPermissionType, words["permission_type"]),
+    }

@@ -1,4 +1,4 @@
-"""Lines of text, one at a time: only one line of a file is held in memory; and lines that are written whole."""
+"""Text files: read line by line, with only one line in memory, or whole up to a bound; and lines written whole."""
 
 import os
 from collections.abc import Iterator
@@ -7,6 +7,36 @@ from typing import IO
 
 MAX_LINE_BYTES = 1024 * 1024
 """The longest binding that can be kept fits, even with all of its characters escaped."""
+
+NOT_UTF_8 = "not UTF-8; encode it as UTF-8"
+
+
+class TextFault(Exception):
+    """Why a text can't be read from this line on, and the way out."""
+
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(text)
+        self.line = line
+
+
+def whole_text(stream: IO[bytes], most: int, too_long: str) -> str:
+    """All of a text of at most so many bytes. Raises TextFault."""
+    raw = stream.read(most + 1)
+    if len(raw) > most:
+        raise TextFault(1, too_long)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as fault:
+        raise TextFault(raw.count(b"\n", 0, fault.start) + 1, NOT_UTF_8) from None
+
+
+def first_byte(stream: IO[bytes]) -> tuple[int, bytes]:
+    """The first byte that is no white space, after its line; the stream stays where it is."""
+    start, line = stream.tell(), 1
+    while (first := stream.read(1)).isspace():
+        line += first == b"\n"
+    stream.seek(start)
+    return line, first
 
 
 def raw_lines(stream: IO[bytes], *, way_out: str) -> Iterator[tuple[int, bytes | list[str]]]:
@@ -31,7 +61,7 @@ def text_lines(stream: IO[bytes], *, way_out: str) -> Iterator[tuple[int, str | 
         try:
             yield number, line.decode()
         except UnicodeDecodeError:
-            yield number, ["not UTF-8; encode it as UTF-8"]
+            yield number, [NOT_UTF_8]
 
 
 def append_whole(descriptor: int, lines: bytes, size: int) -> None:

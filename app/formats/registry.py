@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import IO, TextIO
 
 from app.core.kafka.bindings import AclBinding, NewAcl
+from app.core.kafka.codes import KafkaCode
 from app.formats.acl_csv import is_csv, read_csv, write_csv
-from app.formats.acl_entries import Entry, FormatLimitError
+from app.formats.acl_entries import VAGUE, Entry, FormatLimitError
 from app.formats.acl_json import (
     is_create_acls_body,
     read_create_acls_body,
@@ -29,7 +30,6 @@ _HEAD_BYTES = 64 * 1024
 _BUFFER_BYTES = 256 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_VAGUE = {"UNKNOWN", "ANY", "MATCH"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,7 @@ class AclFormat:
         `out` must take line ends as they come (`newline=""`).
         """
         for binding in (each.binding for each in acls):
-            if _VAGUE & {
-                binding.resource_type.name,
-                binding.pattern_type.name,
-                binding.operation.name,
-                binding.permission_type.name,
-            }:
+            if any(isinstance(each, KafkaCode) and each.name in VAGUE for each in binding):
                 raise FormatLimitError(
                     binding, "it has a value that no ACL can have, or that this version does not know"
                 )

@@ -4,7 +4,8 @@ Strimzi makes the principal of the resource's name: User:CN=<name> with _TLS, Us
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import IO, TextIO
 
 from app.core.kafka.bindings import AclBinding
@@ -12,8 +13,8 @@ from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, AclOperation, PatternTy
 from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError
 from app.formats.quoting import wide_quoted
 from app.formats.words import spellings, word_of
-from app.formats.yaml_documents import Fields, Value
-from app.formats.yaml_resources import Part, by_rule, read_resources
+from app.formats.yaml_documents import Value
+from app.formats.yaml_resources import Part, by_rule, read_resources, rules_in
 
 _MAX_NAME = 253
 _MAX_TLS_NAME = 64
@@ -28,7 +29,7 @@ _OPERATIONS = spellings(AclOperation, up_to=AclOperation.IDEMPOTENT_WRITE)
 _RESOURCE_TYPES = {"topic": "TOPIC", "group": "GROUP", "cluster": "CLUSTER", "transactionalId": "TRANSACTIONAL_ID"}
 _PATTERN_TYPES = {"literal": "LITERAL", "prefix": "PREFIXED"}
 
-_OPERATION_WORDS = {member: word for word, name in _OPERATIONS.items() for member in [AclOperation[name]]}
+_OPERATION_WORDS = {AclOperation[name]: word for word, name in _OPERATIONS.items()}
 _RESOURCE_WORDS = {ResourceType[name]: word for word, name in _RESOURCE_TYPES.items()}
 _PATTERN_WORDS = {PatternType[name]: word for word, name in _PATTERN_TYPES.items()}
 
@@ -135,14 +136,7 @@ def _user(user: Part) -> Iterator[Entry]:
         spec.allows_only(*_SPEC)
         principal = "" if metadata is None else _principal(metadata, spec)
         rules = _rules(spec)
-    if user.problems:
-        yield user.line, user.problems
-        return
-    for rule in rules:
-        if isinstance(rule, Fields):
-            yield from _rule(Part(rule), principal)
-        else:
-            yield rule.line, ["`acls`: an entry is not a rule; write resource and operations"]
+    return rules_in(user, rules, partial(_rule, principal), "resource and operations")
 
 
 def _principal(metadata: Part, spec: Part) -> str:
@@ -174,35 +168,28 @@ def _rules(spec: Part) -> list[Value]:
     return authorization.items("acls")
 
 
-def _rule(rule: Part, principal: str) -> Iterator[Entry]:
+def _rule(principal: str, rule: Part) -> Iterator[Entry]:
     rule.allows_only(*_RULE)
     resource = rule.part("resource")
-    resource_type, name, pattern_type = ("", "", "") if resource is None else _pattern(resource)
+    pattern = {} if resource is None else _pattern(resource)
     operations = [word_of("operations", each, _OPERATIONS, rule.problems) for each in _operations(rule)]
     host = rule.text("host", WILDCARD)
     permission_type = word_of("type", rule.text("type", "allow"), _PERMISSION_TYPES, rule.problems)
-    yield from rule.entries(
-        operations,
-        resource_type=resource_type,
-        resource_name=name,
-        pattern_type=pattern_type,
-        principal=principal,
-        host=host,
-        permission_type=permission_type,
-    )
+    return rule.entries(operations, **pattern, principal=principal, host=host, permission_type=permission_type)
 
 
-def _pattern(resource: Part) -> tuple[str, str, str]:
+def _pattern(resource: Part) -> Mapping[str, str]:
     resource.allows_only(*_RESOURCE)
     resource_type = word_of("type", resource.text("type"), _RESOURCE_TYPES, resource.problems)
     if resource_type == ResourceType.CLUSTER.name:
         # Strimzi passes both over, whatever they are.
         if any(resource.text(each, own) != own for each, own in _CLUSTER.items()):
             resource.problems.append("`resource`: a cluster has neither name nor patternType; remove them")
-        return resource_type, CLUSTER_NAME, PatternType.LITERAL.name
-    name = resource.text("name")
-    pattern_type = word_of("patternType", resource.text("patternType", "literal"), _PATTERN_TYPES, resource.problems)
-    return resource_type, name, pattern_type
+        name, pattern_type = CLUSTER_NAME, PatternType.LITERAL.name
+    else:
+        name, pattern_type = resource.text("name"), resource.text("patternType", "literal")
+        pattern_type = word_of("patternType", pattern_type, _PATTERN_TYPES, resource.problems)
+    return {"resource_type": resource_type, "resource_name": name, "pattern_type": pattern_type}
 
 
 def _operations(rule: Part) -> list[str]:

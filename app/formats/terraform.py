@@ -14,6 +14,7 @@ from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, acl_from
 from app.formats.json_walk import JsonWalk, Pairs, read_walked
+from app.formats.lines import first_byte
 from app.formats.quoting import json_quoted
 from app.formats.words import spellings, word_of
 
@@ -59,12 +60,8 @@ def is_terraform(head: bytes) -> bool:
 
 def read_terraform(stream: IO[bytes]) -> Iterator[Entry]:
     """The ACLs of a `.tf.json`, or of a state or plan as `terraform show -json` prints it. HCL is refused."""
-    start = stream.tell()
-    line = 1
-    while (first := stream.read(1)).isspace():
-        line += first == b"\n"
+    line, first = first_byte(stream)
     if first == b"{":
-        stream.seek(start)
         yield from read_walked(stream, "Terraform's JSON", _entries)
     elif first:
         yield line, [_HCL]

@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping
 
-from app.core.kafka.codes import AclOperation, AclPermissionType, KafkaCode, PatternType, ResourceType
-from app.formats.acl_entries import MAX_SHOWN
-
-_NEVER = ("UNKNOWN", "ANY", "MATCH")
+from app.core.kafka.codes import CODED_FIELDS, KafkaCode
+from app.formats.acl_entries import MAX_SHOWN, VAGUE
 
 
 def spellings(words: type[KafkaCode], *, up_to: int | None = None) -> dict[str, str]:
     """Kafka's words for what an ACL may hold, by their camel case; other tools know the codes `up_to` one only."""
     known = (each for each in words if up_to is None or each <= up_to)
-    return {each.camel_case: each.name for each in known if each.name not in _NEVER}
+    return {each.camel_case: each.name for each in known if each.name not in VAGUE}
 
 
 def loosely(words: type[KafkaCode], text: str) -> str:
@@ -22,7 +20,7 @@ def loosely(words: type[KafkaCode], text: str) -> str:
 
 def is_word(words: type[KafkaCode], text: str) -> bool:
     word = loosely(words, text)
-    return word in words.__members__ and word not in _NEVER
+    return word in words.__members__ and word not in VAGUE
 
 
 def word_of(field: str, text: str, known: Mapping[str, str], problems: list[str]) -> str:
@@ -34,6 +32,5 @@ def word_of(field: str, text: str, known: Mapping[str, str], problems: list[str]
 
 
 _LOOSE: dict[type[KafkaCode], dict[str, str]] = {
-    words: {name.replace("_", "").lower(): name for name in words.__members__}
-    for words in (ResourceType, PatternType, AclOperation, AclPermissionType)
+    words: {name.replace("_", "").lower(): name for name in words.__members__} for words in CODED_FIELDS.values()
 }

@@ -11,6 +11,8 @@ from typing import IO
 
 import yaml
 
+from app.formats.lines import TextFault, whole_text
+
 MAX_YAML_BYTES = 32 * 1024 * 1024
 MAX_DOCUMENT_VALUES = 1_000_000
 MAX_DEPTH = 32
@@ -24,14 +26,6 @@ _tag_of: Callable[[type[yaml.Node], str, tuple[bool, bool]], str] = yaml.resolve
 _TEXT = "tag:yaml.org,2002:str"
 _NULL = "tag:yaml.org,2002:null"
 _MERGE = "<<"
-
-
-class YamlFault(Exception):
-    """Why the file can't be read from this line on, and the way out."""
-
-    def __init__(self, line: int, text: str) -> None:
-        super().__init__(text)
-        self.line = line
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +59,9 @@ Value = Scalar | Items | Fields
 
 
 def read_documents(stream: IO[bytes]) -> Iterator[Value]:
-    """Each document of the file. Raises YamlFault where it can't be read on."""
-    raw = stream.read(MAX_YAML_BYTES + 1)
-    if len(raw) > MAX_YAML_BYTES:
-        raise YamlFault(1, f"YAML of more than {MAX_YAML_BYTES} bytes; split it into several files")
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as fault:
-        raise YamlFault(raw.count(b"\n", 0, fault.start) + 1, "not UTF-8; encode it as UTF-8") from None
+    """Each document of the file. Raises TextFault where it can't be read on."""
+    too_long = f"YAML of more than {MAX_YAML_BYTES} bytes; split it into several files"
+    text = whole_text(stream, MAX_YAML_BYTES, too_long)
     document: _Document | None = None
     try:
         for event in yaml.parse(text, Loader=_LOADER):
@@ -87,9 +76,9 @@ def read_documents(stream: IO[bytes]) -> Iterator[Value]:
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
         line = 1 if mark is None else mark.line + 1
-        raise YamlFault(line, f"not YAML: {fault.problem or fault.context}") from None
+        raise TextFault(line, f"not YAML: {fault.problem or fault.context}") from None
     except yaml.YAMLError as fault:
-        raise YamlFault(1, f"not YAML: {str(fault).splitlines()[0]}") from None
+        raise TextFault(1, f"not YAML: {str(fault).splitlines()[0]}") from None
 
 
 class _Open:
@@ -117,7 +106,7 @@ class _Document:
         line = 1 if mark is None else mark.line + 1
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
-                raise YamlFault(line, f"`*{event.anchor}` has no anchor before it; write the value out")
+                raise TextFault(line, f"`*{event.anchor}` has no anchor before it; write the value out")
             value, size = self._anchors[event.anchor]
             self._add(line, value, size)
         elif isinstance(event, yaml.ScalarEvent):
@@ -133,15 +122,15 @@ class _Document:
 
     def _begin(self, line: int, event: yaml.CollectionStartEvent) -> None:
         if len(self._open) == MAX_DEPTH:
-            raise YamlFault(line, f"it is nested deeper than {MAX_DEPTH} levels; no KafkaUser is")
+            raise TextFault(line, f"it is nested deeper than {MAX_DEPTH} levels; no KafkaUser is")
         if event.tag is not None:
-            raise YamlFault(line, f"the tag `{event.tag}` is not supported; remove it")
+            raise TextFault(line, f"the tag `{event.tag}` is not supported; remove it")
         is_list = isinstance(event, yaml.SequenceStartEvent)
         self._open.append(_Open(Items(line, []) if is_list else Fields(line, {}), event.anchor))
 
     def _scalar(self, line: int, event: yaml.ScalarEvent) -> Scalar:
         if event.tag is not None and event.tag not in ("!", _TEXT):
-            raise YamlFault(line, f"the tag `{event.tag}` is not supported; remove it")
+            raise TextFault(line, f"the tag `{event.tag}` is not supported; remove it")
         plain = event.implicit[0]
         tag = _tag_of(yaml.ScalarNode, event.value, (True, False)) if plain else _TEXT
         return Scalar(line, event.value, tag == _TEXT, tag == _NULL)
@@ -158,7 +147,7 @@ class _Document:
         # INVARIANT: no value counts more than the bound, so that walking through it is bounded, aliases and all.
         within.size += size
         if within.size > MAX_DOCUMENT_VALUES:
-            raise YamlFault(line, f"a document of more than {MAX_DOCUMENT_VALUES} values; split it into several")
+            raise TextFault(line, f"a document of more than {MAX_DOCUMENT_VALUES} values; split it into several")
         if isinstance(within.value, Items):
             within.value.items.append(value)
         elif within.key is None:
@@ -172,9 +161,9 @@ class _Document:
 
 def _key(line: int, value: Value, within: Fields) -> str:
     if not isinstance(value, Scalar):
-        raise YamlFault(line, "a key is not text; write a name")
+        raise TextFault(line, "a key is not text; write a name")
     if value.text == _MERGE:
-        raise YamlFault(line, "merge keys (`<<`) are not supported; write the fields out")
+        raise TextFault(line, "merge keys (`<<`) are not supported; write the fields out")
     if value.text in within.fields:
-        raise YamlFault(line, f"`{value.text[:200]}`: the key comes more than once; write it once")
+        raise TextFault(line, f"`{value.text[:200]}`: the key comes more than once; write it once")
     return value.text

@@ -6,9 +6,11 @@ from typing import IO
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation
 from app.formats.acl_entries import MAX_SHOWN, Entry, acl_of
-from app.formats.yaml_documents import Fields, Items, Scalar, Value, YamlFault, read_documents
+from app.formats.lines import TextFault
+from app.formats.yaml_documents import Fields, Items, Scalar, Value, read_documents
 
 EntriesOf = Callable[["Part", str, str], Iterator[Entry]]
+RuleOf = Callable[["Part"], Iterator[Entry]]
 
 
 def read_resources(stream: IO[bytes], entries_of: EntriesOf, *, kind: str, lists: Sequence[str]) -> Iterator[Entry]:
@@ -26,7 +28,7 @@ def read_resources(stream: IO[bytes], entries_of: EntriesOf, *, kind: str, lists
                     yield resource
                 else:
                     yield resource.line, [f"not a resource; write a {kind}"]
-    except YamlFault as fault:
+    except TextFault as fault:
         yield fault.line, [str(fault)]
 
 
@@ -52,6 +54,18 @@ def by_rule(bindings: Sequence[AclBinding]) -> list[list[AclBinding]]:
     for each in bindings:
         rules.setdefault(each._replace(operation=AclOperation.ANY), []).append(each)
     return list(rules.values())
+
+
+def rules_in(resource: "Part", rules: Sequence[Value], acls_of: RuleOf, expected: str) -> Iterator[Entry]:
+    """The ACLs of a resource's rules, or what is wrong with the resource itself."""
+    if resource.problems:
+        yield resource.line, resource.problems
+        return
+    for rule in rules:
+        if isinstance(rule, Fields):
+            yield from acls_of(Part(rule))
+        else:
+            yield rule.line, [f"`acls`: an entry is not a rule; write {expected}"]
 
 
 class Part:

@@ -27,7 +27,7 @@ LEVELS = {"TRACE": TRACE, "DEBUG": DEBUG, "INFO": INFO, "WARN": logging.WARNING,
 """The values of `audit.level`; nothing is logged above INFO."""
 
 _LOG = logging.getLogger(__name__)
-_LEVEL_NAMES = {TRACE: "TRACE", DEBUG: "DEBUG", INFO: "INFO"}
+_LEVEL_NAMES = {level: name for name, level in LEVELS.items()}
 _OPERATIONS = tuple(each.name for each in AclOperation)
 _RESOURCE_TYPES = tuple(
     "".join(word.capitalize() for word in each.name.split("_")) + ":LITERAL:" for each in ResourceType

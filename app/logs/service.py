@@ -37,7 +37,6 @@ _LEAST_ROOM = 4_096
 """How many bytes a pipe has room for once poll says that it can be written to."""
 _SHOWN = 1_000
 """How many characters are shown of a line that a pipe has no room for."""
-_LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR}
 # Their lines about starting and stopping repeat ours.
 _TALKATIVE = ("uvicorn", "httpx", "httpcore", "alembic", "urllib3")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
@@ -72,9 +71,9 @@ def configure_logging(
     """
     handler = LineHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter(worker) if form == "JSON" else TextFormatter(worker))
-    logging.basicConfig(level=_LEVELS[level], handlers=[handler], force=True)
+    logging.basicConfig(level=level, handlers=[handler], force=True)
     for library in _TALKATIVE:
-        logging.getLogger(library).setLevel(max(_LEVELS[level], logging.WARNING))
+        logging.getLogger(library).setLevel(max(logging.root.level, logging.WARNING))
     logging.captureWarnings(capture=True)
     _take_over_hooks()
 

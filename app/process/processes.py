@@ -41,34 +41,29 @@ class WorkerOrder:
     """The supervisor's own settings: a worker that is started again must not read others."""
 
 
-class WorkerLauncher:
-    """Starts workers, each in a new interpreter: a fork would share this process' locks and open files.
+def launch_worker(
+    listener: int, locks: int, settings: object, number: int
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Starts a worker in a new interpreter: a fork would share this process' locks and open files.
 
     The settings hold secrets, so they go through a socket and not through arguments, variables or files.
     """
-
-    def __init__(self, listener: socket.socket, locks: int, settings: object) -> None:
-        self._listener = listener.fileno()
-        self._locks = locks
-        self._settings = settings
-
-    def __call__(self, number: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        ours, theirs = socket.socketpair()
-        try:
-            with theirs, _signals_blocked():
-                process = subprocess.Popen(  # noqa: S603 - this interpreter and this application
-                    [sys.executable, "-P", "-m", "app.cli.worker", str(number), str(theirs.fileno())],
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(), self._listener, self._locks),
-                )
-        except BaseException:
-            ours.close()
-            raise
-        order = pickle.dumps(WorkerOrder(number, os.getpid(), self._listener, self._locks, self._settings))
-        # If the process has already died, the end of its channel will say so.
-        with suppress(BrokenPipeError, ConnectionResetError):
-            ours.sendall(_LENGTH.pack(len(order)) + order)
-        return process, ours
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs, _signals_blocked():
+            process = subprocess.Popen(  # noqa: S603 - this interpreter and this application
+                [sys.executable, "-P", "-m", "app.cli.worker", str(number), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), listener, locks),
+            )
+    except BaseException:
+        ours.close()
+        raise
+    order = pickle.dumps(WorkerOrder(number, os.getpid(), listener, locks, settings))
+    # If the process has already died, the end of its channel will say so.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        ours.sendall(_LENGTH.pack(len(order)) + order)
+    return process, ours
 
 
 def receive_order(end: socket.socket) -> WorkerOrder:

@@ -45,19 +45,15 @@ def _principal(text: str) -> str:
     return text
 
 
-def _principal_pattern(text: str) -> str:
+def _pattern(text: str) -> str:
     if "*" in text[:-1]:
         raise ValueError(
             f"`{text[:100]}` has a `*` before its end; `*` is allowed only at the end, where it stands for anything"
         )
-    return _principal(text)
+    return text
 
 
-def _group_pattern(text: str) -> str:
-    if "*" in text[:-1]:
-        raise ValueError(
-            f"`{text[:100]}` has a `*` before its end; `*` is allowed only at the end, where it stands for anything"
-        )
+def _group(text: str) -> str:
     if not 0 < len(text) <= MAX_GROUP_NAME + 1:
         raise ValueError(f"a group's name has 1 to {MAX_GROUP_NAME} characters, such as `eng-data`")
     return text
@@ -85,13 +81,13 @@ _ServiceAccount = Annotated[str, _matching(r"[a-z0-9.-]{1,253}/[a-z0-9.-]{1,253}
 class CallerSettings(_Table):
     role: Annotated[Literal["decide", "admin", "observe", "follow"], Field(examples=["decide"])]
     principals: Annotated[
-        tuple[Annotated[str, AfterValidator(_principal_pattern)], ...],
+        tuple[Annotated[str, AfterValidator(_pattern), AfterValidator(_principal)], ...],
         Field(max_length=_MAX_PRINCIPALS, examples=[["User:*"]]),
     ] = ()
     """Whom a decide caller may speak for, or a follower hand on updates of: principals, or prefixes with `*` behind."""
     principal: Annotated[Annotated[str, AfterValidator(_principal)] | None, Field(examples=["User:platform"])] = None
     groups: Annotated[
-        tuple[Annotated[str, AfterValidator(_group_pattern)], ...],
+        tuple[Annotated[str, AfterValidator(_pattern), AfterValidator(_group)], ...],
         Field(max_length=_MAX_PRINCIPALS, examples=[["eng-*"]]),
     ] = ()
     """Groups that it may assert of those for whom it speaks: names, or beginnings with `*` behind."""

@@ -11,7 +11,7 @@ from app.core.kafka.errors import ApiException, RequestTimedOutException, StoreU
 from app.core.mutations import ExpireAcls, GroupOutcome, Mutation, Outcome
 from app.upstream.bodies import StrangeReplyError, body_of, outcome_in
 from app.upstream.change_feed import UpstreamChangeFeed
-from app.upstream.connection import Connection, RefusedError, refusal_of, unavailable
+from app.upstream.connection import Connection, RefusedError, passed_on
 
 _log = logging.getLogger(__name__)
 
@@ -70,13 +70,8 @@ class UpstreamAclStore:
 
 
 def _refusal(where: str, refused: RefusedError) -> ApiException:
-    """The upstream's own refusal, unless it is about this follower and not about its caller."""
-    problem, status = refused.problem, refused.status
-    if problem is None and status >= httpx.codes.INTERNAL_SERVER_ERROR and status != httpx.codes.SERVICE_UNAVAILABLE:
+    status = refused.status
+    if refused.problem is None and httpx.codes.is_server_error(status) and status != httpx.codes.SERVICE_UNAVAILABLE:
         # A proxy's answer does not tell the outcome of the update.
         return RequestTimedOutException(_UNKNOWN)
-    if problem is None or status in (httpx.codes.UNAUTHORIZED, httpx.codes.NOT_FOUND):
-        return unavailable(where, refused)
-    if status == httpx.codes.SERVICE_UNAVAILABLE:
-        return StoreUnavailableException(problem.detail)
-    return refusal_of(problem.code, problem.detail)
+    return passed_on(where, refused)

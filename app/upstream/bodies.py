@@ -1,12 +1,11 @@
 """What is sent with an update that is handed on, and what comes back: the bodies of docs' REST calls."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import TypeVar
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET
 
 from app.core.kafka.bindings import NewAcl
 from app.core.kafka.errors import ApiException
@@ -38,15 +37,12 @@ R = TypeVar("R")
 
 
 class _Result(msgspec.Struct, gc=False):
+    """Of one entry of the update: `id` and `created` are those of a created ACL, `matches` the deleted ones."""
+
     code: str
     error_message: str | None = None
     id: UUID | None = None
     created: bool = False
-
-
-class _DeleteResult(msgspec.Struct, gc=False):
-    code: str
-    error_message: str | None = None
     matches: list[FeedAcl] = []
 
 
@@ -55,14 +51,8 @@ class _Reply(msgspec.Struct, gc=False):
     token: str
 
 
-class _DeleteReply(msgspec.Struct, gc=False):
-    results: list[_DeleteResult]
-    token: str
-
-
 _to_json = msgspec.json.Encoder().encode
 _reply_in = msgspec.json.Decoder(_Reply).decode
-_delete_reply_in = msgspec.json.Decoder(_DeleteReply).decode
 
 
 class StrangeReplyError(ValueError):
@@ -75,44 +65,41 @@ async def body_of(mutation: Update, timeout_ms: int) -> tuple[str, bytes]:
     context: dict[str, object] = {"principal": mutation.actor, "client_address": address}
     if mutation.groups is not None:
         context["groups"] = mutation.groups.names
-    frame: dict[str, object] = {
-        "context": context,
-        "comment": UNSET if mutation.comment is None else mutation.comment,
-        "timeout_ms": timeout_ms,
-    }
+    comment = {} if mutation.comment is None else {"comment": mutation.comment}
+    frame: dict[str, object] = {"context": context, **comment, "timeout_ms": timeout_ms}
     if mutation.guard is not None:
         frame["if_unchanged_since"] = str(mutation.guard)
-    if isinstance(mutation, AlterConfigs):
-        changes = [{"name": name, "value": value} for name, value in mutation.changes]
-        return "/v1/configs", _to_json({**_said(frame), "configs": changes})
-    if isinstance(mutation, CreateAcls):
-        return "/v1/acls", _with_list(frame, "bindings", await _each(mutation.acls, _acl_json))
-    return "/v1/acls/delete", _with_list(frame, "filters", await _each(mutation.filters, _filter_json))
+    match mutation:
+        case AlterConfigs():
+            changes = [{"name": name, "value": value} for name, value in mutation.changes]
+            return "/v1/configs", _to_json({**frame, "configs": changes})
+        case CreateAcls():
+            return "/v1/acls", _with_list(frame, "bindings", await _each(mutation.acls, _acl_json))
+        case DeleteAcls():
+            return "/v1/acls/delete", _with_list(frame, "filters", await _each(mutation.filters, _filter_json))
 
 
 async def outcome_in(mutation: Update, reply: bytes) -> Outcome:
     """Raises StrangeReplyError."""
     try:
-        if isinstance(mutation, DeleteAcls):
-            return await _deleted(mutation, _delete_reply_in(reply))
         found = _reply_in(reply)
         token = Token.parse(found.token, "token")
+        match mutation:
+            case AlterConfigs():
+                _check_count(found.results, mutation.changes)
+                return AlterConfigsOutcome([_refusal(each) for each in found.results], token)
+            case CreateAcls():
+                _check_count(found.results, mutation.acls)
+                return CreateAclsOutcome(await _each(found.results, _created), token)
+            case DeleteAcls():
+                _check_count(found.results, mutation.filters)
+                matches = [_refusal(each) or await _each(each.matches, acl_in) for each in found.results]
+                return DeleteAclsOutcome(matches, token)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError, ApiException) as fault:
         raise StrangeReplyError(str(fault)) from None
-    expected = len(mutation.changes if isinstance(mutation, AlterConfigs) else mutation.acls)
-    _check_count(len(found.results), expected)
-    if isinstance(mutation, AlterConfigs):
-        return AlterConfigsOutcome([_refusal(each) for each in found.results], token)
-    return CreateAclsOutcome(await _each(found.results, _created), token)
 
 
-async def _deleted(mutation: DeleteAcls, found: _DeleteReply) -> DeleteAclsOutcome:
-    _check_count(len(found.results), len(mutation.filters))
-    matches = [_refusal(each) or await _each(each.matches, acl_in) for each in found.results]
-    return DeleteAclsOutcome(matches, Token.parse(found.token, "token"))
-
-
-def _refusal(result: _Result | _DeleteResult) -> ApiException | None:
+def _refusal(result: _Result) -> ApiException | None:
     return None if result.code == _NONE else refusal_of(result.code, result.error_message or "")
 
 
@@ -122,9 +109,9 @@ def _created(result: _Result) -> CreatedAcl | ApiException:
     return CreatedAcl(result.id, result.created)
 
 
-def _check_count(found: int, expected: int) -> None:
-    if found != expected:
-        raise StrangeReplyError(f"{found} results for {expected} entries")
+def _check_count(results: Sized, entries: Sized) -> None:
+    if len(results) != len(entries):
+        raise StrangeReplyError(f"{len(results)} results for {len(entries)} entries")
 
 
 async def _each(entries: Iterable[T], make: Callable[[T], R]) -> list[R]:
@@ -136,12 +123,8 @@ async def _each(entries: Iterable[T], make: Callable[[T], R]) -> list[R]:
     return made
 
 
-def _said(fields: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in fields.items() if value is not UNSET}
-
-
 def _with_list(frame: dict[str, object], name: str, entries: Sequence[bytes]) -> bytes:
-    return b'%b,"%b":[%b]}' % (_to_json(_said(frame))[:-1], name.encode(), b",".join(entries))
+    return b'%b,"%b":[%b]}' % (_to_json(frame)[:-1], name.encode(), b",".join(entries))
 
 
 def _acl_json(acl: NewAcl) -> bytes:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from math import inf
 
@@ -76,14 +76,12 @@ class UpstreamChangeFeed:
         await self._leave()
         await self._rest_after_poison()
         stream, snapshot = await self._any_snapshot()
-        try:
+        async with AsyncExitStack() as held:
+            held.push_async_callback(stream.close)
             yield snapshot
-        except BaseException:
-            await stream.close()
-            raise
-        if not snapshot.is_complete:
-            await stream.close()
-            return
+            if not snapshot.is_complete:
+                return
+            held.pop_all()
         self._time.hear(snapshot.store_time, stream.asked_at)
         head = snapshot.head
         self._cluster_id = head.cluster_id

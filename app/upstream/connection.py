@@ -200,6 +200,18 @@ def refusal_of(code: str, text: str) -> ApiException:
     return _KNOWN.get(code, UnknownServerException)(text or code)
 
 
+def passed_on(url: str, refused: RefusedError) -> ApiException:
+    """The upstream's own refusal, unless it is about this follower and not about its caller."""
+    problem, status = refused.problem, refused.status
+    if problem is None or status in (httpx.codes.UNAUTHORIZED, httpx.codes.NOT_FOUND):
+        return unavailable(url, refused)
+    if status == httpx.codes.SERVICE_UNAVAILABLE:
+        return StoreUnavailableException(problem.detail)
+    if problem.code == OffsetOutOfRangeException.error.value:
+        return OffsetOutOfRangeException(problem.detail, problem.oldest_token)
+    return refusal_of(problem.code, problem.detail)
+
+
 def _refuse_open_key(path: Path) -> None:
     """Raises OSError, StoreUnavailableException."""
     try:

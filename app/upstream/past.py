@@ -4,8 +4,8 @@ import asyncio
 
 import httpx
 
-from app.core.kafka.errors import ApiException, OffsetOutOfRangeException, StoreUnavailableException
-from app.upstream.connection import Connection, RefusedError, refusal_of, unavailable
+from app.core.kafka.errors import ApiException, StoreUnavailableException
+from app.upstream.connection import Connection, RefusedError, passed_on, unavailable
 
 _MOST_S = 10.0
 _NOT_THERE = "the upstream's version does not support past states; upgrade it"
@@ -34,14 +34,7 @@ class UpstreamPast:
 
 
 def _refusal(where: str, refused: RefusedError) -> ApiException:
-    """The upstream's own refusal, unless it is about this follower and not about its caller."""
-    problem, status = refused.problem, refused.status
-    if status == httpx.codes.NOT_FOUND or (problem is not None and "there is no such field" in problem.detail):
+    problem = refused.problem
+    if refused.status == httpx.codes.NOT_FOUND or (problem is not None and "there is no such field" in problem.detail):
         return StoreUnavailableException(_NOT_THERE)
-    if problem is None or status == httpx.codes.UNAUTHORIZED:
-        return unavailable(where, refused)
-    if problem.code == OffsetOutOfRangeException.error.value:
-        return OffsetOutOfRangeException(problem.detail, problem.oldest_token)
-    if status == httpx.codes.SERVICE_UNAVAILABLE:
-        return StoreUnavailableException(problem.detail)
-    return refusal_of(problem.code, problem.detail)
+    return passed_on(where, refused)

@@ -20,18 +20,15 @@ _AT_ONCE = 100
 class Received:
     """Transactions from `base` (which is applied) to `tail`."""
 
-    def __init__(self, base: FeedPosition, proved_at: float | None = None) -> None:
+    def __init__(self, base: FeedPosition) -> None:
         self.base = self.tail = base
         self.digest: int | None = None
         """The digest of the image at the tail, if a bookmark has stated it."""
-        self.proved_at = proved_at
+        self.proved_at: float | None = None
         """The clock's time when the tail, or a position before it, was last the store's head; None: never yet."""
         self._transactions: deque[Sequence[Record]] = deque()
         self._records = 0
         self._room = asyncio.Event()
-
-    def __bool__(self) -> bool:
-        return bool(self._transactions)
 
     async def take(self, event: Transaction) -> None:
         """Waits for room. Raises NoEventError for a transaction that does not follow."""

@@ -1,7 +1,7 @@
 """Which upstream service to follow: the first that continues the history held here, else the first that is up."""
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 
 from app.core.continuity import FeedPosition, is_later
@@ -57,11 +57,14 @@ class UpstreamServices:
             try:
                 return await opened(self._connection, url, Token(tail.epoch, tail.offset))
             except (RefusedError, StoreUnavailableException) as fault:
-                whys.append(self._why(url, fault))
+                why, other = self._why(url, fault), None
                 if isinstance(fault, RefusedError) and fault.code in _NOT_CONTINUED:
                     with suppress(StoreUnavailableException):
-                        others += await self._other_at(url, tail)
-                    whys[-1:] = [] if others and others[-1].url == url else whys[-1:]
+                        other = await self._other_at(url, tail)
+                if other is None:
+                    whys.append(why)
+                else:
+                    others.append(other)
         now = self._clock()
         self._failing_since = now if self._failing_since is None else self._failing_since
         is_late = now - self._failing_since > _GRACE_S
@@ -72,8 +75,8 @@ class UpstreamServices:
             raise OtherHistoryError(chosen.head)
         raise StoreUnavailableException("; ".join(whys) or "the upstream does not continue this history")
 
-    async def _other_at(self, url: str, tail: FeedPosition) -> list[_Other]:
-        """The head of a service that does not continue from the tail; empty if it does by now."""
+    async def _other_at(self, url: str, tail: FeedPosition) -> _Other | None:
+        """The head of a service that does not continue from the tail; None if it does by now."""
         try:
             stream = await opened(self._connection, url, None)
         except RefusedError as refused:
@@ -83,28 +86,24 @@ class UpstreamServices:
         finally:
             await stream.close()
         if head.epoch != tail.epoch:
-            return [_Other(head, url, is_certain=is_later(head.epoch, tail.epoch))]
-        if head.last_offset > tail.offset:
-            return [_Other(head, url, is_certain=True)]
-        behind = head.last_offset < tail.offset
-        return [_Other(head, url, is_certain=False)] if behind or head.hash != tail.hash else []
+            return _Other(head, url, is_certain=is_later(head.epoch, tail.epoch))
+        if (head.last_offset, head.hash) == (tail.offset, tail.hash):
+            return None
+        return _Other(head, url, is_certain=head.last_offset > tail.offset)
 
     async def any_snapshot(self) -> tuple[WatchStream, UpstreamSnapshot]:
         """From the first service that has one. Raises StoreUnavailableException if none has."""
         whys: list[str] = []
         for url in list(self._urls):
-            stream: WatchStream | None = None
             try:
                 stream = await opened(self._connection, url, None)
-                return stream, await self._opening(stream)
+                async with AsyncExitStack() as held:
+                    held.push_async_callback(stream.close)
+                    snapshot = await self._opening(stream)
+                    held.pop_all()
+                    return stream, snapshot
             except (RefusedError, StoreUnavailableException) as fault:
-                if stream is not None:
-                    await stream.close()
                 whys.append(self._why(url, fault))
-            except BaseException:
-                if stream is not None:
-                    await stream.close()
-                raise
         raise StoreUnavailableException("; ".join(whys))
 
     async def _opening(self, stream: WatchStream) -> UpstreamSnapshot:

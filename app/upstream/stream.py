@@ -21,7 +21,7 @@ from app.formats.feed_events import (
     long_transaction,
     record_in,
 )
-from app.upstream.connection import Connection, UpstreamOptions, unavailable
+from app.upstream.connection import Connection, unavailable
 
 _WATCH = "/v1/watch"
 _ANSWER_S = 16.0
@@ -35,14 +35,16 @@ _AT_ONCE = 500  # records that are decoded in one step: a millisecond
 class WatchStream:
     """`events` runs to the end of the stream, and raises StoreUnavailableException, or NoEventError for a bad line."""
 
-    def __init__(self, url: str, parts: AsyncIterator[bytes], held: AsyncExitStack, options: UpstreamOptions) -> None:
+    def __init__(
+        self, url: str, parts: AsyncIterator[bytes], held: AsyncExitStack, bookmark_s: float, asked_at: float
+    ) -> None:
+        """`asked_at` is the clock's time before the request was sent."""
         self.url = url
-        self.asked_at = 0.0
-        """The clock's time before the request was sent."""
+        self.asked_at = asked_at
         self.events = self._read(parts)
         self._held = held
         # Three missing bookmarks mean a broken connection (docs/watch.md).
-        self._silence_s = max(_LEAST_SILENCE_S, 3 * options.bookmark_s)
+        self._silence_s = max(_LEAST_SILENCE_S, 3 * bookmark_s)
 
     async def close(self) -> None:
         await self.events.aclose()
@@ -77,20 +79,14 @@ class WatchStream:
 async def opened(connection: Connection, url: str, after: Token | None) -> WatchStream:
     """Begins with a snapshot if no token is given. Raises RefusedError, StoreUnavailableException."""
     begin = {"snapshot": "true"} if after is None else {"after": str(after)}
-    options = connection.options
-    query = urlencode({**begin, "bookmark_ms": round(options.bookmark_s * 1000)})
-    asked_at = options.clock()
-    async with AsyncExitStack() as held:
-        try:
-            response = await held.enter_async_context(
-                connection.stream("GET", f"{url}{_WATCH}?{query}", idle_s=_ANSWER_S)
-            )
-        except httpx.HTTPError as fault:
-            raise unavailable(url, fault) from None
-        stream = WatchStream(url, response.aiter_raw(), held.pop_all(), options)
-        stream.asked_at = asked_at
-        return stream
-    raise RuntimeError("an exit stack hides no exceptions")
+    bookmark_s, asked_at = connection.options.bookmark_s, connection.options.clock()
+    query = urlencode({**begin, "bookmark_ms": round(bookmark_s * 1000)})
+    held = AsyncExitStack()
+    try:
+        response = await held.enter_async_context(connection.stream("GET", f"{url}{_WATCH}?{query}", idle_s=_ANSWER_S))
+    except httpx.HTTPError as fault:
+        raise unavailable(url, fault) from None
+    return WatchStream(url, response.aiter_raw(), held, bookmark_s, asked_at)
 
 
 def position_in(event: Snapshot | Synced | Bookmark) -> FeedPosition:

@@ -11,16 +11,7 @@ from deploy.clients.tools import ToolMissingError
 from tests.clients.newer_service import newer_service
 from tests.e2e.service import Service, replica_on
 
-_TIMEOUT_S = 900
-"""The first run fetches the generators and what they need."""
-
 ClientOf = Callable[[str], Path]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")
@@ -37,10 +28,9 @@ def client_of() -> ClientOf:
 
 
 @pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(new_database: Callable[[], str]) -> Iterator[Service]:
     """A service that is ready, and does not wait long for a state that it hasn't reached."""
-    folder = tmp_path_factory.mktemp("service") / "data"
-    with Service(["--data-dir", str(folder)], {"KLAMM_REQUEST_TIMEOUT_MS": "1000"}) as running:
+    with replica_on(new_database(), KLAMM_REQUEST_TIMEOUT_MS="1000") as running:
         yield running.ready()
 
 

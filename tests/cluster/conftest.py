@@ -16,7 +16,7 @@ from tests.newborn import new_store
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.nodeid.startswith("tests/cluster/"):
             item.add_marker(pytest.mark.timeout(2 * BUSY_PATIENCE_S))
 
 

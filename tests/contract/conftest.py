@@ -11,7 +11,6 @@ import pytest
 
 from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
-from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from app.store.writing.bulk_store import PostgresBulkStore
@@ -20,7 +19,7 @@ from app.upstream.change_feed import UpstreamChangeFeed
 from app.upstream.connection import Connection, UpstreamOptions
 from tests.contract.followed import FollowedSubject, feed_of, service_on
 from tests.contract.subject import Subject
-from tests.database_roles import connected, make_roles
+from tests.database_roles import connected, new_store_with_roles
 from tests.fakes import FakeStore
 from tests.newborn import new_store
 
@@ -47,9 +46,7 @@ async def store_url(request: pytest.FixtureRequest) -> AsyncIterator[str | None]
     async with connected(server.dsn) as admin:
         await admin.execute(f"DROP DATABASE IF EXISTS {_DATABASE} WITH (FORCE)")
         if request.param == "app role":
-            roles = await make_roles(server.dsn, _DATABASE)
-            await migrate(DatabaseUrl.parse(roles.migrate))
-            yield roles.serve
+            yield (await new_store_with_roles(server.dsn, _DATABASE)).serve
         else:
             yield await new_store(server.dsn, _DATABASE)
         await admin.execute(f"DROP DATABASE {_DATABASE} WITH (FORCE)")

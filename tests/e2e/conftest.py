@@ -2,20 +2,20 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.bodies import BODIES
 from tests.e2e.postgres import OwnPostgres, Store, processes_in
-from tests.e2e.service import Service
+from tests.e2e.service import Service, replica_on
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One service for a module's tests, on an embedded PostgreSQL of its own."""
-    with Service(["--data-dir", str(tmp_path_factory.mktemp("service") / "data")]) as running:
+def service(new_database: Callable[[], str]) -> Iterator[Service]:
+    """One service for a module's tests, on a store of its own."""
+    with replica_on(new_database()) as running:
         yield running.ready()
 
 

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -134,7 +134,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("callers")
     corp = Corp()
     tokens = write_configuration(folder, corp)
@@ -149,7 +149,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "super": Kind("super", tokens["root"], ADMIN),
         "jwt": Kind("jwt", corp.token(), ALICE),
     }
-    with Service(["--data-dir", str(folder / "data")], folder=folder) as service:
+    with Service([], {"KLAMM_DATABASE_URL": new_database()}, folder=folder) as service:
         service.ready()
         made = service.http.post(
             "/v1/acls",
@@ -253,10 +253,10 @@ def test_a_batch_is_refused_before_anything_of_it_is_answered(world: World) -> N
     assert "results" not in answer.json()
 
 
-def test_tokens_rotate_without_a_failed_request(world: World, tmp_path: Path) -> None:
+def test_tokens_rotate_without_a_failed_request(world: World, tmp_path: Path, migrated_database_url: str) -> None:
     folder = Path(tmp_path)
     tokens = dict(write_configuration(folder, world.corp))
-    with Service(["--data-dir", str(folder / "data")], folder=folder) as service:
+    with Service([], {"KLAMM_DATABASE_URL": migrated_database_url}, folder=folder) as service:
         it = World(service.ready(), {}, tokens, world.corp, "")
         for _ in range(20):
             new = plant(add_token(folder / "klamm.tokens", "orders", STATIC))

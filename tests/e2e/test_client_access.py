@@ -1,7 +1,7 @@
 """How commands reach a real service: over TLS with a token or a certificate, and over a Unix socket."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,7 +54,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("guarded")
     authority = Authority(folder)
     authority.certify("server")
@@ -63,7 +63,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     token = plant(add_token(folder / "klamm.tokens", "root", ("root", "platform")))
     (folder / "token").write_text(f"{token}\n")
     (folder / "token").chmod(0o600)
-    with Service(["--data-dir", "data"], {"KLAMM_SUPER_USERS": ADMIN}, folder=folder) as service:
+    with Service([], {"KLAMM_SUPER_USERS": ADMIN, "KLAMM_DATABASE_URL": new_database()}, folder=folder) as service:
         yield World(service.url, folder)
 
 
@@ -111,9 +111,9 @@ def test_plain_http_to_a_service_with_tls_is_told_as_such(world: World) -> None:
         client.acls(AclBindingFilter())
 
 
-def test_a_unix_socket_is_spoken_to_as_soon_as_the_service_is_ready(tmp_path: Path) -> None:
+def test_a_unix_socket_is_spoken_to_as_soon_as_the_service_is_ready(tmp_path: Path, migrated_database_url: str) -> None:
     path = tmp_path / "klamm.sock"
-    with Service(["--data-dir", str(tmp_path / "data"), "--uds", str(path)]) as service:
+    with Service(["--uds", str(path)], {"KLAMM_DATABASE_URL": migrated_database_url}) as service:
         assert service.url == f"unix:{path}"
         out = io.StringIO()
         words = ["--klamm", service.url, "--as", ADMIN, "--add", "--allow-principal", "User:a", "--topic", "t"]

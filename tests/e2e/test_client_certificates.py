@@ -3,7 +3,7 @@
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -40,7 +40,7 @@ certificate = "DNS:platform.example"
 class World:
     """A service with TLS, whose authority signs certificates of clients too."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
+    def __init__(self, folder: Path, workers: int, database_url: str) -> None:
         self.folder = folder
         self.workers = workers
         self.authority = Authority(folder)
@@ -48,8 +48,8 @@ class World:
         self.trust(self.authority)
         self.authority.certify("server")
         (folder / "klamm.toml").write_text(TOML)
-        arguments = ["--data-dir", "data", "--workers", str(workers)]
-        self.service = Service(arguments, {"KLAMM_SUPER_USERS": "User:admin"}, folder=folder)
+        variables = {"KLAMM_SUPER_USERS": "User:admin", "KLAMM_DATABASE_URL": database_url}
+        self.service = Service(["--workers", str(workers)], variables, folder=folder)
         self.service.http.close()
         self.service.http = self.client()
         self.service.ready()
@@ -103,8 +103,10 @@ class World:
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one process", "two workers"])
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    found = World(tmp_path_factory.mktemp("tls"), request.param)
+def world(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]
+) -> Iterator[World]:
+    found = World(tmp_path_factory.mktemp("tls"), request.param, new_database())
     with found.service:
         yield found
 

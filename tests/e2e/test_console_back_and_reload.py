@@ -1,19 +1,19 @@
 """Back, Forward and Reload in a real browser: nothing is sent a second time, and nothing that was typed is lost."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.axe import faults
 from tests.e2e.chromium import Page
-from tests.e2e.service import Service, binding, eventually
+from tests.e2e.service import Service, binding, eventually, replica_on
 from tests.e2e.test_console_in_a_browser import click, words
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(["--data-dir", str(tmp_path_factory.mktemp("back") / "data")]) as running:
+def service(new_database: Callable[[], str]) -> Iterator[Service]:
+    with replica_on(new_database()) as running:
         yield running.ready()
 
 

@@ -3,7 +3,7 @@
 import json
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,11 +24,13 @@ GETS = ["/livez", "/readyz", "/startupz", "/metrics", "/v1/acls/count", "/v1/con
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Mapping[str, str]]]:
+def guarded(
+    tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]
+) -> Iterator[tuple[Service, Mapping[str, str]]]:
     """A service with callers that logs in JSON, and the callers' tokens."""
     folder = tmp_path_factory.mktemp("guarded")
     tokens = write_configuration(folder, Corp())
-    with Service(["--data-dir", str(folder / "data")], {"KLAMM_LOG_FORMAT": "JSON"}, folder=folder) as service:
+    with Service([], {"KLAMM_LOG_FORMAT": "JSON", "KLAMM_DATABASE_URL": new_database()}, folder=folder) as service:
         yield service.ready(), tokens
 
 

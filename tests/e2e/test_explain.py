@@ -4,14 +4,14 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.bodies import refusal
-from tests.e2e.service import ADMIN, PATIENCE_S, Json, Service, action, binding, context, eventually
+from tests.e2e.service import ADMIN, PATIENCE_S, Json, Service, action, binding, context, eventually, replica_on
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
 BOB = {"principal": "User:bob", "client_address": "10.1.2.3"}
@@ -25,11 +25,9 @@ def name() -> str:
 
 
 @pytest.fixture(scope="module")
-def open_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def open_service(new_database: Callable[[], str]) -> Iterator[Service]:
     """One that lets everybody in where there is no ACL."""
-    folder = tmp_path_factory.mktemp("open")
-    variables = {"KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND": "true"}
-    with Service(["--data-dir", str(folder / "data")], variables) as running:
+    with replica_on(new_database(), KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND="true") as running:
         yield running.ready()
 
 

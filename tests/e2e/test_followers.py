@@ -271,7 +271,7 @@ def test_without_its_upstream_a_follower_answers_super_users_only() -> None:
 
 
 @pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[tuple[Service, dict[str, str]]]:
+def guarded(tmp_path: Path, migrated_database_url: str) -> Iterator[tuple[Service, dict[str, str]]]:
     (tmp_path / "klamm.toml").write_text(
         'tokens.file = "klamm.tokens"\n[callers.reader]\nrole = "follow"\n'
         '[callers.sidecar]\nrole = "follow"\nprincipals = ["User:orders-*"]\n'
@@ -279,7 +279,7 @@ def guarded(tmp_path: Path) -> Iterator[tuple[Service, dict[str, str]]]:
     )
     names = ("reader", "sidecar", "broker")
     tokens = {name: plant(add_token(tmp_path / "klamm.tokens", name, names)) for name in names}
-    with Service(["--data-dir", str(tmp_path / "data")], folder=tmp_path) as service:
+    with Service([], {"KLAMM_DATABASE_URL": migrated_database_url}, folder=tmp_path) as service:
         yield service.ready(), tokens
 
 

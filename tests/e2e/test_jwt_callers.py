@@ -100,9 +100,10 @@ class Issuing:
         self.rest_s = rest_s
 
 
-def configured(folder: Path, jwks: str, more: str = "") -> Service:
+def configured(folder: Path, database_url: str, jwks: str, more: str = "") -> Service:
     (folder / "klamm.toml").write_text(TABLES + issuer_table("main", jwks) + more)
-    service = Service(["--data-dir", "data"], {"KLAMM_SUPER_USERS": "User:admin"}, folder=folder).ready()
+    variables = {"KLAMM_SUPER_USERS": "User:admin", "KLAMM_DATABASE_URL": database_url}
+    service = Service([], variables, folder=folder).ready()
     body = {"context": context("User:admin"), "bindings": [binding("orders", "User:orders")]}
     answer = service.http.post("/v1/acls", json=body, headers=as_admin(OLD))
     assert answer.status_code == httpx.codes.OK, answer.text
@@ -110,14 +111,14 @@ def configured(folder: Path, jwks: str, more: str = "") -> Service:
 
 
 @pytest.fixture(scope="module")
-def at_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuing]:
+def at_url(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]) -> Iterator[Issuing]:
     folder = tmp_path_factory.mktemp("url")
-    with KeyServer(key_set(OLD)) as server, configured(folder, server.url) as service:
+    with KeyServer(key_set(OLD)) as server, configured(folder, new_database(), server.url) as service:
         yield Issuing(service, lambda document: setattr(server, "body", document), rest_s=10.5)
 
 
 @pytest.fixture(scope="module")
-def in_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuing]:
+def in_file(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]) -> Iterator[Issuing]:
     folder = tmp_path_factory.mktemp("file")
     path = folder / "keys.json"
     path.write_bytes(key_set(OLD))
@@ -127,7 +128,7 @@ def in_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuing]:
         beside.write_bytes(document)
         beside.replace(path)
 
-    with configured(folder, "keys.json") as service:
+    with configured(folder, new_database(), "keys.json") as service:
         yield Issuing(service, publish, rest_s=0.0)
 
 
@@ -215,7 +216,9 @@ def test_keys_that_can_not_be_read_any_more_stay_in_use(issuing: Issuing) -> Non
     assert status(issuing.service, OLD.token()) == httpx.codes.OK
 
 
-def test_a_service_account_of_the_cluster_is_let_in_by_its_projected_token(tmp_path: Path) -> None:
+def test_a_service_account_of_the_cluster_is_let_in_by_its_projected_token(
+    tmp_path: Path, migrated_database_url: str
+) -> None:
     authority = Authority(tmp_path)
     (tmp_path / "ca.pem").write_bytes(authority.file.read_bytes())
     (tmp_path / "token").write_text("the-token-of-klamms-own-pod\n")
@@ -224,7 +227,7 @@ def test_a_service_account_of_the_cluster_is_let_in_by_its_projected_token(tmp_p
     tls = server_context(mine.certificate, mine.key)
     with KeyServer(key_set(OLD), tls) as server:
         more = issuer_table("cluster", server.url, issuer=CLUSTER) + CLUSTER_MORE.lstrip()
-        with configured(tmp_path, "keys.json", more) as service:
+        with configured(tmp_path, migrated_database_url, "keys.json", more) as service:
             assert status(service, OLD.token(iss=CLUSTER, aud=["klamm"], sub=POD)) == httpx.codes.OK
             for claims in ({"sub": POD + "2"}, {"sub": POD, "aud": "https://kubernetes.default.svc"}):
                 assert status(service, OLD.token(**{"iss": CLUSTER, **claims})) == httpx.codes.UNAUTHORIZED

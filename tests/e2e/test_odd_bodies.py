@@ -8,7 +8,7 @@ import json
 import select
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import product
@@ -74,10 +74,10 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("odd")
     tokens = write_configuration(folder, Corp())
-    with Service(["--data-dir", str(folder / "data")], folder=folder) as service:
+    with Service([], {"KLAMM_DATABASE_URL": new_database()}, folder=folder) as service:
         yield World(service.ready(), tokens["root"])
         assert [line for line in service.lines if " ERROR " in line or "Traceback" in line] == []
 

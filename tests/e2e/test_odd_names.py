@@ -1,9 +1,7 @@
 """Strange names, which mean themselves everywhere: in decisions, lists, COPY and logs."""
 
-from pathlib import Path
-
 from tests.e2e.questions import answers
-from tests.e2e.service import Service, action, binding, context, eventually
+from tests.e2e.service import Service, action, binding, context, eventually, replica_on
 
 STRANGE = [
     "\n", "a\nb", "\r\n", "\t", "a\tb", "\\", "\\.", "\\N", "\\n", "\\\\", "a\\", "\\t\t\\", "'", "''", '"', "`", "$$",
@@ -34,14 +32,13 @@ def check_strange_names(service: Service) -> None:
     assert ours == sorted(NAMES)
 
 
-def test_strange_names_mean_themselves_also_after_a_restart(tmp_path: Path) -> None:
+def test_strange_names_mean_themselves_also_after_a_restart(migrated_database_url: str) -> None:
     """The one replica follows the feed, the other reads them by COPY at its start."""
-    folder = ["--data-dir", str(tmp_path / "data")]
-    with Service(folder) as service:
+    with replica_on(migrated_database_url) as service:
         results = service.ready().create(*[binding(name, f"User:reader of {name}") for name in NAMES])["results"]
         assert [result["created"] for result in results] == [True] * len(NAMES)
         check_strange_names(service)
-    with Service(folder) as restarted:
+    with replica_on(migrated_database_url) as restarted:
         check_strange_names(restarted.ready())
         again = restarted.create(*[binding(name, f"User:reader of {name}") for name in NAMES])["results"]
         assert [(result["id"], result["created"]) for result in again] == [(each["id"], False) for each in results]

@@ -5,20 +5,19 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.service import ADMIN, PATIENCE_S, Service, action, binding
+from tests.e2e.service import ADMIN, PATIENCE_S, Service, action, binding, replica_on
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    folder = tmp_path_factory.mktemp("past")
-    with Service(["--data-dir", str(folder / "data")]) as running:
+def own(new_database: Callable[[], str]) -> Iterator[Service]:
+    with replica_on(new_database()) as running:
         yield running.ready()
 
 

@@ -209,10 +209,9 @@ def another() -> Json:
     return {"context": context(), "bindings": [binding("another")], "timeout_ms": 1000}
 
 
-@pytest.mark.parametrize(
-    "name", ["a b", "it's", "100%", "%s", "\u00e9\u65e5", "new\nline", "-D", "back\\slash", "x" * 200]
-)
-def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
-    with Service(["--data-dir", str(tmp_path / name / "data")], initialises=True) as service:
+def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
+    """Each of these names is in one path: whatever is wrong with one of them is wrong with the path."""
+    names = ["a b", "it's", "100%", "%s", "\u00e9\u65e5", "new\nline", "-D", "back\\slash", "x" * 200]
+    with Service(["--data-dir", str(tmp_path.joinpath(*names, "data"))], initialises=True) as service:
         assert service.ready().create(binding("orders"))["results"][0]["created"]
     nothing_runs(tmp_path)

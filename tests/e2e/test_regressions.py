@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -29,10 +29,10 @@ class Guarded(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def guarded(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("regressions")
     tokens = write_configuration(folder, Corp())
-    with Service(["--data-dir", str(folder / "data")], folder=folder) as service:
+    with Service([], {"KLAMM_DATABASE_URL": new_database()}, folder=folder) as service:
         yield Guarded(service.ready(), tokens)
 
 

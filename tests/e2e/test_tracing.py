@@ -37,11 +37,11 @@ def of_operation(spans: list[KeptSpan], operation: str) -> list[KeptSpan]:
     return [span for span in spans if span.attributes.get("klamm.operation") == operation]
 
 
-def test_each_request_becomes_a_span(collector: Collector, tmp_path: Path) -> None:
+def test_each_request_becomes_a_span(collector: Collector, tmp_path: Path, migrated_database_url: str) -> None:
     tokens = write_configuration(tmp_path, Corp())
     headers = {"authorization": f"Bearer {tokens['anyone']}", "traceparent": f"00-{TRACE}-{PARENT}-01"}
     asked = {"context": context("User:alice"), "actions": [action("secret-topic")]}
-    with Service(["--data-dir", str(tmp_path / "data")], variables(collector), folder=tmp_path) as service:
+    with Service([], {**variables(collector), "KLAMM_DATABASE_URL": migrated_database_url}, folder=tmp_path) as service:
         service.ready()
         answer = service.http.post("/v1/authorize", json=asked, headers=headers)
         assert answer.json()["results"] == ["DENIED"]
@@ -76,10 +76,10 @@ def test_each_request_becomes_a_span(collector: Collector, tmp_path: Path) -> No
 
 
 def test_a_collector_that_hangs_delays_no_reply_and_the_end_by_two_seconds(
-    collector: Collector, tmp_path: Path
+    collector: Collector, migrated_database_url: str
 ) -> None:
     collector.answering.clear()
-    with Service(["--data-dir", str(tmp_path / "data")], variables(collector)) as service:
+    with Service([], {**variables(collector), "KLAMM_DATABASE_URL": migrated_database_url}) as service:
         service.ready()
         for _ in range(200):
             assert service.authorize("User:alice", action("orders")) == ["DENIED"]
@@ -98,9 +98,10 @@ def test_workers_have_spans_of_their_own(collector: Collector, tmp_path: Path) -
     assert len(of_operation(collector.spans(20), "aclCount")) == 20
 
 
-def test_without_the_setting_nothing_is_sent(collector: Collector, tmp_path: Path) -> None:
+def test_without_the_setting_nothing_is_sent(collector: Collector, migrated_database_url: str) -> None:
     off = {**variables(collector), "KLAMM_OTEL_ENABLED": "false", "FASTAPI_OTEL_AUTO_CONFIGURE": "true"}
-    with Service(["--data-dir", str(tmp_path / "data")], off) as service:
+    off["KLAMM_DATABASE_URL"] = migrated_database_url
+    with Service([], off) as service:
         service.ready().authorize("User:alice", action("orders"))
         service.http.get("/v1/acls/count")
         assert service.stop() == 0

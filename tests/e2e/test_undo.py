@@ -17,7 +17,7 @@ from app.client.undo import command as undo
 from app.core.kafka.bindings import rfc3339
 from app.formats.command_errors import UsageError
 from tests.client_runs import Run, run
-from tests.e2e.service import ADMIN, Json, Service, action, binding, context, eventually
+from tests.e2e.service import ADMIN, Json, Service, action, binding, context, eventually, replica_on
 
 
 def store_time() -> datetime:
@@ -28,9 +28,8 @@ NEXT_YEAR = rfc3339(store_time().replace(microsecond=0) + timedelta(days=365))
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    folder = tmp_path_factory.mktemp("undo")
-    with Service(["--data-dir", str(folder / "data")]) as running:
+def own(new_database: Callable[[], str]) -> Iterator[Service]:
+    with replica_on(new_database()) as running:
         yield running.ready()
 
 

@@ -216,7 +216,7 @@ def test_a_client_that_pauses_gets_everything_once(service: Service) -> None:
 
 
 @pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[tuple[Service, dict[str, str]]]:
+def guarded(tmp_path: Path, migrated_database_url: str) -> Iterator[tuple[Service, dict[str, str]]]:
     (tmp_path / "klamm.toml").write_text(
         'tokens.file = "klamm.tokens"\n[callers.sidecar]\nrole = "follow"\n[callers.app]\nrole = "decide"\n'
         'principals = ["User:*"]\n[callers.root]\nrole = "admin"\nprincipal = "User:admin"\n'
@@ -224,7 +224,7 @@ def guarded(tmp_path: Path) -> Iterator[tuple[Service, dict[str, str]]]:
     )
     names = ("sidecar", "app", "root", "weak", "prometheus")
     tokens = {name: plant(add_token(tmp_path / "klamm.tokens", name, names)) for name in names}
-    with Service(["--data-dir", str(tmp_path / "data")], folder=tmp_path) as service:
+    with Service([], {"KLAMM_DATABASE_URL": migrated_database_url}, folder=tmp_path) as service:
         service.ready()
         yield service, {name: f"Bearer {token}" for name, token in tokens.items()}
 
@@ -270,9 +270,9 @@ def test_who_may_watch_and_until_when(guarded: tuple[Service, dict[str, str]], t
 
 
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.full("watch over several workers"))])
-def test_a_drain_ends_the_streams_with_their_token(tmp_path: Path, workers: str) -> None:
-    arguments = ["--data-dir", str(tmp_path / "data"), "--workers", workers]
-    with Service(arguments, {"KLAMM_DRAIN_MS": "300000"}) as service:
+def test_a_drain_ends_the_streams_with_their_token(migrated_database_url: str, workers: str) -> None:
+    variables = {"KLAMM_DRAIN_MS": "300000", "KLAMM_DATABASE_URL": migrated_database_url}
+    with Service(["--workers", workers], variables) as service:
         service.ready()
         service.create(binding("orders"))
         with contextlib.ExitStack() as stack:

@@ -32,6 +32,7 @@ from tests.database_roles import (
     make_roles,
     psql,
 )
+from tests.e2e.postgres import run
 from tests.newborn import new_folder
 from tests.updates import alter, create, created, delete, topic
 
@@ -100,6 +101,14 @@ async def roles(server: EmbeddedPostgres) -> DatabaseRoles:
     """A newborn store, made by the migrator's login."""
     roles = await make_roles(server.dsn, f"roles_{next(_numbers)}")
     await migrate(DatabaseUrl.parse(roles.migrate))
+    return roles
+
+
+@pytest.fixture(scope="module")
+def shared(server: EmbeddedPostgres) -> DatabaseRoles:
+    """The same for the tests of what is refused, which leave it as it is."""
+    roles = run(make_roles(server.dsn, f"roles_{next(_numbers)}"))
+    run(migrate(DatabaseUrl.parse(roles.migrate)))
     return roles
 
 
@@ -204,8 +213,8 @@ async def test_the_app_role_begins_a_new_epoch_on_another_server(store: Postgres
         "COPY acl TO PROGRAM 'true'",
     ],
 )
-async def test_the_app_role_is_refused(roles: DatabaseRoles, statement: str) -> None:
-    async with connected(roles.serve) as connection:
+async def test_the_app_role_is_refused(shared: DatabaseRoles, statement: str) -> None:
+    async with connected(shared.serve) as connection:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await connection.execute(statement)
 
@@ -243,9 +252,9 @@ async def test_the_spark_role_reads_the_views_through_their_owners_rights(
         "SET ROLE klamm_migrator",
     ],
 )
-async def test_the_spark_role_is_refused(roles: DatabaseRoles, statement: str) -> None:
+async def test_the_spark_role_is_refused(shared: DatabaseRoles, statement: str) -> None:
     # Its sessions only read, too, but that each of them can change.
-    async with connected(roles.spark, default_transaction_read_only="off") as connection:
+    async with connected(shared.spark, default_transaction_read_only="off") as connection:
         with pytest.raises(asyncpg.PostgresError) as refused:
             await connection.execute(statement)
     # 55000: such a view takes no updates, whoever asks.

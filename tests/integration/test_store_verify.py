@@ -2,10 +2,13 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from app.cli.entry_point import main
@@ -14,7 +17,6 @@ from app.core.kafka.bindings import NewAcl
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import CreateAcls
 from app.formats.database_url import DatabaseUrl
-from app.store.engine import Connection
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from tests.updates import ACTOR, alter, create, delete, topic
@@ -22,8 +24,21 @@ from tests.updates import ACTOR, alter, create, delete, topic
 PAGE = Path(__file__).parents[2] / "docs" / "feed.md"
 
 
+_EACH = """
+import os, sys
+from app.cli.entry_point import main
+for url in sys.argv[1:]:
+    os.environ["KLAMM_DATABASE_URL"] = url
+    print("exit code", main(["verify"]), flush=True)
+"""
+
+
 @pytest.fixture
 async def filled(store: PostgresAclStore) -> None:
+    await fill(store)
+
+
+async def fill(store: PostgresAclStore) -> None:
     await store.write([create(topic("a"), topic("b\t\\"), topic("c"))], KnownHistory())
     await store.write([CreateAcls([NewAcl(topic("a"), owner="x")], ACTOR, comment="y")], KnownHistory())
     await store.write([delete(AclBindingFilter(resource_name="c")), alter(("super.users", "User:a"))], KnownHistory())
@@ -52,9 +67,9 @@ async def test_a_sound_store_holds_also_when_its_beginning_is_trimmed(store_url:
     assert (code, "2 ACLs, 1 properties, digest" in said) == (0, True), said
 
 
-@pytest.mark.parametrize(
-    ("damage", "told"),
-    [
+async def test_what_was_changed_behind_klamms_back_is_named(new_database: Callable[[], str]) -> None:
+    """A store for each damage; one process looks at all of them."""
+    damages = [
         ("UPDATE acl SET permission_type = 2 WHERE resource_name = 'a'", "the digest at offset 6"),
         ("UPDATE acl SET owner = 'z' WHERE resource_name = 'a'", "the digest at offset 6"),
         ("DELETE FROM acl WHERE resource_name = 'a'", "the digest at offset 6"),
@@ -68,16 +83,24 @@ async def test_a_sound_store_holds_also_when_its_beginning_is_trimmed(store_url:
             "DELETE FROM acl WHERE resource_name = 'a'; UPDATE acl_head SET digest = NULL",
             "the digest at offset 6",
         ),
-    ],
-)
-@pytest.mark.usefixtures("filled")
-async def test_what_was_changed_behind_klamms_back_is_named(
-    store_url: str, database: Connection, damage: str, told: str
-) -> None:
-    await database.execute(damage)
-    code, said = await verify(store_url)
-    assert code == 1
-    assert f"damaged: {told}" in said
+    ]
+    urls = [await asyncio.to_thread(new_database) for _ in damages]
+    for url, (damage, _) in zip(urls, damages, strict=True):
+        store = PostgresAclStore(DatabaseUrl.parse(url))
+        await fill(store)
+        await store.close()
+        database = await asyncpg.connect(url)
+        await database.execute(damage)
+        await database.close()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _EACH, *urls), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    output, _ = await process.communicate()
+    *said, rest = re.split(r"^exit code (.+)\n", output.decode(), flags=re.MULTILINE)
+    assert rest == ""
+    for (damage, told), text, code in zip(damages, said[::2], said[1::2], strict=True):
+        assert code == "1", damage
+        assert f"damaged: {told}" in text, damage
 
 
 def test_a_file_of_events_is_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

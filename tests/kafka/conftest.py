@@ -8,15 +8,6 @@ import pytest
 from tests.kafka.authorizer import Authorizer, build
 from tests.kafka.jars import Kafka, NotToBeHadError, find_kafka
 
-_TIMEOUT_S = 900
-"""Each tool is a JVM, which takes seconds to start; beside others that becomes more. The first run fetches, too."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
-
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,15 +11,6 @@ from app.pipeline.spark.java import find_java
 from app.pipeline.spark.jdbc_driver import find_driver
 from app.pipeline.spark.session import SessionOptions, spark_session
 from tests import quick_spark
-
-_TIMEOUT_S = 900
-"""Spark plans and compiles for seconds what it then computes in milliseconds; beside others that becomes minutes."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ from app.core.mutations import Mutation
 from app.core.records import GENESIS_HASH, ConfigRecord, FeedHead, Record
 from app.formats.database_url import DatabaseUrl
 from app.pipeline.context import JobContext
+from app.pipeline.history.export import records_of, whole_export
 from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.spark.home_lock import home_lock
 from app.pipeline.spark.jdbc import PASSWORD_VARIABLE
@@ -104,6 +105,11 @@ def states(records: Sequence[Record]) -> dict[int, State]:
         found[image.offset] = State(acls, dict(image.overrides))
         start = end
     return found
+
+
+def exported_records(spark: SparkSession, home: Home) -> DataFrame:
+    """schemas.RECORDS and `day`."""
+    return records_of(spark, home, whole_export(spark, home)).drop("batch")
 
 
 def rows(acls: DataFrame) -> list[Fields]:

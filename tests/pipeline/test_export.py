@@ -17,7 +17,6 @@ from app.core.continuity import KnownHistory
 from app.core.records import Record
 from app.formats.database_url import DatabaseUrl
 from app.pipeline.history import source as source_module
-from app.pipeline.history.export import exported_records
 from app.pipeline.history.manifests import Exported, read_exported
 from app.pipeline.history.records import record_of
 from app.pipeline.history.snapshot import load_snapshot
@@ -26,13 +25,13 @@ from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import PASSWORD_VARIABLE, READER
 from app.pipeline.spark.storage import Home
 from app.store.embedded.server import EmbeddedPostgres
-from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
-from tests.database_roles import PASSWORD, DatabaseRoles, connected, make_roles
+from tests.database_roles import PASSWORD, DatabaseRoles, connected, new_store_with_roles
 from tests.newborn import new_folder
 from tests.pipeline.histories import (
     Run,
+    exported_records,
     feed_records,
     random_group,
     rows,
@@ -55,8 +54,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgre
 @pytest.fixture
 async def roles(server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> DatabaseRoles:
     """A newborn store, and the password of the role that reads it."""
-    roles = await make_roles(server.dsn, f"export_{next(_numbers)}")
-    await migrate(DatabaseUrl.parse(roles.migrate))
+    roles = await new_store_with_roles(server.dsn, f"export_{next(_numbers)}")
     monkeypatch.setenv(PASSWORD_VARIABLE, PASSWORD)
     return roles
 

@@ -14,12 +14,12 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from app.pipeline.history.export import exported_records, records_of
+from app.pipeline.history.export import records_of
 from app.pipeline.history.manifests import read_exported
 from app.pipeline.jobs import export, reconcile
 from app.pipeline.spark.storage import Home
 from tests import quick_spark
-from tests.pipeline.histories import feed_records, jdbc_arguments, password_of, run_job, write_history
+from tests.pipeline.histories import exported_records, feed_records, jdbc_arguments, password_of, run_job, write_history
 
 pytestmark = pytest.mark.timeout(1200)
 

@@ -10,13 +10,12 @@ from pyspark.sql import functions as sf
 
 from app.core.records import GENESIS_HASH
 from app.pipeline.history import reconcile as checks
-from app.pipeline.history.export import exported_records
 from app.pipeline.history.manifests import read_exported
 from app.pipeline.history.reconcile import follow_chain
 from app.pipeline.jobs import export, reconcile
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.storage import Home
-from tests.pipeline.histories import Run, feed_records, password_of, run_job, write_history
+from tests.pipeline.histories import Run, exported_records, feed_records, password_of, run_job, write_history
 
 
 @pytest.fixture

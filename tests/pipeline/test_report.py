@@ -17,7 +17,7 @@ from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, AclPermission
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import ClientAddress, parse_address
-from app.pipeline.access.effective import masks_of, nodes_of
+from app.pipeline.access.effective import EffectiveTables, masks_of, nodes_of
 from app.pipeline.history.decision_log import uses_of
 from app.pipeline.history.log_pieces import hours_of, logged_hours
 from app.pipeline.history.records import changes_by_hour
@@ -25,7 +25,7 @@ from app.pipeline.history.schemas import DECISIONS, FINDINGS, FLIPS, RECORDS
 from app.pipeline.report import heat, lookup
 from app.pipeline.report.figures import AccessFigures, LookupFigures, Question
 from app.pipeline.report.heat import OTHERS
-from app.pipeline.report.reach import EVERYONE, QUESTIONS, AccessTables, open_by_default, reach, read_teams
+from app.pipeline.report.reach import EVERYONE, QUESTIONS, open_by_default, reach, read_teams
 from app.pipeline.report.totals import decision_figures, growth_figures, hygiene_figures, what_if_figures
 from app.pipeline.spark.errors import PipelineError
 from tests.images import image_of
@@ -97,10 +97,10 @@ def by_core(acls: Sequence[StandardAcl], *, allow_everyone: bool, team: Callable
 _GIVEN_TO_ALL = (WILDCARD_PRINCIPAL, AclPermissionType.ALLOW)
 
 
-def tables_of(spark: SparkSession, acls: Sequence[StandardAcl]) -> AccessTables:
+def tables_of(spark: SparkSession, acls: Sequence[StandardAcl]) -> EffectiveTables:
     resources = resource_frame(spark, NAMES)
     masks = masks_of(acl_frame(spark, acls)).cache()
-    return AccessTables(masks, nodes_of(resources, masks).cache(), resources)
+    return EffectiveTables(masks, nodes_of(resources, masks).cache(), resources, {})
 
 
 @pytest.mark.parametrize(("seed", "allow_everyone", "room"), [(3, False, (30, 40)), (4, True, (3, 4))])
@@ -155,7 +155,7 @@ def counted(figures: AccessFigures, expected: Reached) -> Counter[tuple[Question
     return Counter({cell: len(names) for cell, names in cells.items()})
 
 
-def looked_up(tables: AccessTables, decisions: DataFrame) -> LookupFigures:
+def looked_up(tables: EffectiveTables, decisions: DataFrame) -> LookupFigures:
     kept = lookup.kept_resources(tables, decisions)
     reached = reach(tables, None, lookup.names_of(kept, tables), allow_everyone=False)
     return lookup.lookup_figures(tables, decisions, None, kept, reached)

@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from app.pipeline.history.export import exported_records
 from app.pipeline.history.folding import snapshot_at
 from app.pipeline.history.manifests import read_exported
 from app.pipeline.history.records import fold_acls, fold_configs, refuse_unreadable
@@ -20,7 +19,16 @@ from app.pipeline.jobs import export, snapshot
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import PASSWORD_VARIABLE
 from app.pipeline.spark.storage import Home
-from tests.pipeline.histories import Run, feed_records, password_of, rows, run_job, states, write_history
+from tests.pipeline.histories import (
+    Run,
+    exported_records,
+    feed_records,
+    password_of,
+    rows,
+    run_job,
+    states,
+    write_history,
+)
 
 
 @pytest.fixture

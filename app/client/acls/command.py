@@ -99,14 +99,7 @@ class _Terms(NamedTuple):
     owner: str | Literal[Keep.KEEP] | None
 
 
-def _add(
-    service: Service,
-    console: Console,
-    *,
-    meant: Meant,
-    comment: str | None,
-    terms: _Terms,
-) -> list[NewAcl]:
+def _add(service: Service, console: Console, *, meant: Meant, comment: str | None, terms: _Terms) -> list[NewAcl]:
     """Existing ACLs are left as they are, or get the end and the owner that are given."""
     added: list[NewAcl] = []
     for pattern, entries in meant.items():

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from app.client.assertions.files import CONFIGS, Test, TestFile, read_tests
 from app.client.assertions.output import MAX_WITNESSES, Outcome, Report, print_report, write_json_report, write_junit
-from app.client.http.access import access_flags, access_of, add_access_arguments
+from app.client.http.access import AccessFlags, access_flags, access_of, add_access_arguments
 from app.client.http.service import Service
 from app.client.plan.command import read_state
 from app.client.plan.wanted import read_wanted
@@ -72,8 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
     """Returns 0 if all hold, otherwise 1."""
     given = _configs_given(arguments.config)
-    flags = access_flags(arguments)
-    calls = any(getattr(flags, each) is not None for each in flags.__dataclass_fields__)
+    calls = access_flags(arguments) != AccessFlags()
     if calls is (arguments.acls is not None):
         raise UsageError("give the ACLs as --acls FILE, or name a service with --klamm URL and --as PRINCIPAL")
     if calls and (given or arguments.format is not None):

@@ -12,7 +12,8 @@ from app.core.kafka.errors import InvalidRequestException
 from app.core.spelling import did_you_mean
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
-from app.formats.yaml_documents import Fields, Items, Scalar, Value, YamlFault, read_documents
+from app.formats.lines import TextFault
+from app.formats.yaml_documents import Fields, Items, Scalar, Value, read_documents
 
 CONFIGS = (SUPER_USERS, ALLOW_EVERYONE)
 """The properties that affect access."""
@@ -53,7 +54,7 @@ def read_tests(path: str) -> TestFile:
                 reader.take(document)
     except OSError as error:
         raise UsageError(f"`{path}` can't be read ({error.strerror})") from None
-    except YamlFault as fault:
+    except TextFault as fault:
         reader.fail(fault.line, str(fault))
     if not reader.problems and not reader.tests:
         # INVARIANT: a file without tests never counts as one that holds.

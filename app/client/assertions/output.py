@@ -7,9 +7,8 @@ from typing import TextIO
 
 from app.client.acl_texts import acl_text, resource_text
 from app.client.assertions.files import Test
-from app.client.console import Page
+from app.client.console import Page, write_json
 from app.client.groups import groups_body, with_groups
-from app.client.plan.output import write_json
 from app.client.words import counted
 from app.core.access.assertions import Witness
 from app.core.verdicts import Rule

@@ -210,7 +210,12 @@ def _principal(word: Word) -> str:
 def _resource(word: Word) -> tuple[ResourceType, PatternType, str]:
     resource_type, name = resource_named(word.text)
     if not word.ends_bare:
-        return resource_type, PatternType.LITERAL, _literal(name)
+        if name == WILDCARD:
+            raise UsageError(
+                "`*` in quotes: no ACL can be on the single name *, as Kafka reads it as all names; leave out the "
+                "quotes"
+            )
+        return resource_type, PatternType.LITERAL, name
     if "*" in name[:-1]:
         raise UsageError(
             f"`{word.text[:_MAX_SHOWN]}`: * is only allowed at the end, for all names with that prefix; put a name "
@@ -219,14 +224,6 @@ def _resource(word: Word) -> tuple[ResourceType, PatternType, str]:
     if name != WILDCARD and name.endswith("*"):
         return resource_type, PatternType.PREFIXED, name[:-1]
     return resource_type, PatternType.LITERAL, name
-
-
-def _literal(name: str) -> str:
-    if name == WILDCARD:
-        raise UsageError(
-            "`*` in quotes: no ACL can be on the single name *, as Kafka reads it as all names; leave out the quotes"
-        )
-    return name
 
 
 def _host(text: str) -> str:

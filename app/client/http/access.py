@@ -3,7 +3,7 @@
 import argparse
 import re
 import socket
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.client.http.config_files import read_properties
@@ -116,28 +116,27 @@ def access_of(arguments: argparse.Namespace) -> Access:
 
 def make_access(flags: AccessFlags) -> Access:
     properties = {} if flags.command_config is None else read_properties(Path(flags.command_config), _PROPERTIES)
-    access = Access(
-        url=checked_url(flags.url or DEFAULT_URL),
-        principal=_checked_principal(flags.principal, properties.get("principal")),
-        timeout_s=_timeout_s(flags.timeout, properties.get("request.timeout.ms")),
-        ca_file=_path(flags.ca_file or properties.get("ssl.ca.location")),
-        certificate=_path(properties.get("ssl.certificate.location")),
-        key=_path(properties.get("ssl.key.location")),
-    )
-    if flags.ca_file is not None and not access.url.startswith("https://"):
-        raise UsageError(f"--ca has no effect on `{access.url}`; leave it out, or use https://")
-    access = replace(access, client_address=_own_address(access))
-    if flags.token_file is not None:
-        return replace(access, token_file=Path(flags.token_file))
-    if "token" in properties and "token.file" in properties:
+    url = checked_url(flags.url or DEFAULT_URL)
+    principal = _checked_principal(flags.principal, properties.get("principal"))
+    timeout_s = _timeout_s(flags.timeout, properties.get("request.timeout.ms"))
+    if flags.ca_file is not None and not url.startswith("https://"):
+        raise UsageError(f"--ca has no effect on `{url}`; leave it out, or use https://")
+    by_flag = flags.token_file is not None
+    if not by_flag and "token" in properties and "token.file" in properties:
         raise UsageError(
             f"--command-config: `token` and `token.file` are both set in `{flags.command_config}`; keep one of them"
         )
-    return replace(
-        access,
-        token=properties.get("token"),
-        token_file=_path(properties.get("token.file")),
-        named_by="--command-config: `token.file`",
+    return Access(
+        url=url,
+        principal=principal,
+        client_address=_own_address(url),
+        token=None if by_flag else properties.get("token"),
+        token_file=Path(flags.token_file) if flags.token_file is not None else _path(properties.get("token.file")),
+        named_by="--token-file" if by_flag else "--command-config: `token.file`",
+        ca_file=_path(flags.ca_file or properties.get("ssl.ca.location")),
+        certificate=_path(properties.get("ssl.certificate.location")),
+        key=_path(properties.get("ssl.key.location")),
+        timeout_s=timeout_s,
     )
 
 
@@ -174,13 +173,13 @@ def _path(text: str | None) -> Path | None:
     return None if not text else Path(text)
 
 
-def _own_address(access: Access) -> str:
+def _own_address(service: str) -> str:
     """The address that the service would see, for ACLs with hosts. Nothing is sent."""
-    if access.socket_path is not None:
+    if service.startswith(UNIX):
         return LOOPBACK
     import httpx  # noqa: PLC0415 - takes long to load, and help needs none of it
 
-    url = httpx.URL(access.url)
+    url = httpx.URL(service)
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(url.host, url.port or 80, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as towards:

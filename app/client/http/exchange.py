@@ -13,7 +13,7 @@ import httpx
 
 from app.client.http.access import UNIX, Access
 from app.client.http.credentials import Bearer, tls_context
-from app.client.http.replies import ServiceError
+from app.client.http.replies import ServiceError, text_or_none
 from app.core.backoff import Backoff
 
 MAX_REPLY_BYTES = 128 * 1024 * 1024
@@ -44,16 +44,6 @@ class _Request:
     path: str
     content: bytes | None
     idempotent: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    error: ServiceError
-    again: bool = False
-    """Whether another attempt may follow, after at least `wait_s` seconds."""
-    wait_s: float = 0.0
-    answered: bool = True
-    """False if no connection was made."""
 
 
 class Exchange:
@@ -91,15 +81,17 @@ class Exchange:
         deadline = began_at + timeout_s
         give_up_at = min(deadline, began_at + _CONNECT_PATIENCE_S)
         backoff = Backoff(_FIRST_BACKOFF_S, _MAX_BACKOFF_S, random.uniform)
-        while isinstance(outcome := self._attempt(request, deadline), _Failure):
-            pause_s = max(backoff.next_s(), outcome.wait_s)
-            now = time.monotonic()
-            if outcome.answered:
-                give_up_at = min(deadline, now + pause_s + _CONNECT_PATIENCE_S)
-            if not outcome.again or now + pause_s >= (deadline if outcome.answered else give_up_at):
-                raise outcome.error
+        while True:
+            try:
+                return self._attempt(request, deadline)
+            except ServiceError as error:
+                pause_s = max(backoff.next_s(), error.wait_s)
+                now = time.monotonic()
+                if error.answered:
+                    give_up_at = min(deadline, now + pause_s + _CONNECT_PATIENCE_S)
+                if not error.again or now + pause_s >= (deadline if error.answered else give_up_at):
+                    raise
             time.sleep(pause_s)
-        return outcome
 
     def lines(self, path: str, *, silence_s: float) -> Iterator[bytes]:
         """The lines of a reply that goes on until the service ends it, or the caller closes this.
@@ -114,13 +106,14 @@ class Exchange:
             with self._reads.stream("GET", path, headers=headers, timeout=timeout) as response:
                 if not response.is_success:
                     body = self._read(response, time.monotonic() + silence_s)
-                    raise _told(self._refused(response, body, request), _problem(body))
+                    raise self._refused(response, body, request)
                 yield from self._split(response)
         except httpx.ReadTimeout:
             silent = ServiceError(f"`{self._access.url}` has sent nothing for {silence_s:g} s")
-            raise _told(_Failure(silent, again=True)) from None
+            silent.again = True
+            raise silent from None
         except httpx.HTTPError as fault:
-            raise _told(self._failed(fault, request)) from None
+            raise self._failed(fault, request) from None
 
     def _split(self, response: httpx.Response) -> Iterator[bytes]:
         kept = bytearray()
@@ -133,7 +126,7 @@ class Exchange:
             if len(kept) > MAX_REPLY_BYTES:
                 raise ServiceError(f"`{self._access.url}` sent a line of more than {MAX_REPLY_BYTES} bytes")
 
-    def _attempt(self, request: _Request, deadline: float) -> dict[str, object] | _Failure:
+    def _attempt(self, request: _Request, deadline: float) -> dict[str, object]:
         client = self._reads if request.idempotent else self._updates
         headers = {"content-type": "application/json", **self._bearer.header()}
         left_s = max(_LEAST_STEP_S, deadline - time.monotonic())
@@ -147,9 +140,9 @@ class Exchange:
             ) as response:
                 body = self._read(response, deadline)
         except httpx.HTTPError as fault:
-            return self._failed(fault, request)
+            raise self._failed(fault, request) from None
         if not response.is_success:
-            return self._refused(response, body, request)
+            raise self._refused(response, body, request)
         reply = _json_object(body)
         if reply is None:
             raise ServiceError(
@@ -169,7 +162,7 @@ class Exchange:
                 raise httpx.ReadTimeout("the answer was not complete in time", request=response.request)
         return bytes(body)
 
-    def _refused(self, response: httpx.Response, body: bytes, request: _Request) -> _Failure:
+    def _refused(self, response: httpx.Response, body: bytes, request: _Request) -> ServiceError:
         status, url = response.status_code, self._access.url
         problem = _problem(body)
         # A 503 from Klamm itself says that nothing was done.
@@ -204,32 +197,29 @@ class Exchange:
         error = ServiceError(text, code=code, status=status, outcome_unknown=unknown)
         # After a 504 it is unknown whether an update was made. A proxy's own answer does not say either.
         is_retriable = problem is not None and problem.get("retriable") is True
-        again = status in _PASSING_STATUS and (request.idempotent or (status in (429, 503) and is_retriable))
-        return _Failure(error, again, _retry_after_s(response))
+        error.again = status in _PASSING_STATUS and (request.idempotent or (status in (429, 503) and is_retriable))
+        error.wait_s = _retry_after_s(response)
+        error.oldest_token = None if problem is None else text_or_none(problem, "oldest_token")
+        return error
 
-    def _failed(self, fault: httpx.HTTPError, request: _Request) -> _Failure:
+    def _failed(self, fault: httpx.HTTPError, request: _Request) -> ServiceError:
         url = self._access.url
         if isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout):
             reason, passing = _reason(fault)
             way_out = "name its address with --klamm" if passing else "check --klamm and --ca"
             is_it = "is it running there (klamm serve --uds)?" if url.startswith(UNIX) else "is it running there?"
             text = f"can't reach Klamm at `{url}` ({reason}); {is_it}{'' if url.startswith(UNIX) else f' {way_out}'}"
-            return _Failure(ServiceError(text), again=passing, answered=False)
+            error = ServiceError(text)
+            error.again, error.answered = passing, False
+            return error
         if not request.idempotent:
-            text = f"`{url}` gave no answer, so {_LOOK_FIRST}"
-            return _Failure(ServiceError(text, outcome_unknown=True))
+            return ServiceError(f"`{url}` gave no answer, so {_LOOK_FIRST}", outcome_unknown=True)
         if isinstance(fault, httpx.TimeoutException):
-            return _Failure(ServiceError(f"`{url}` did not answer in time; give it longer with --timeout"))
+            return ServiceError(f"`{url}` did not answer in time; give it longer with --timeout")
         way_out = "if it has TLS, write https:// (--klamm)" if url.startswith("http://") else "see the service's log"
-        return _Failure(ServiceError(f"`{url}` closed the connection; {way_out}"), again=True)
-
-
-def _told(failure: _Failure, problem: dict[str, object] | None = None) -> ServiceError:
-    error = failure.error
-    error.again, error.wait_s = failure.again, failure.wait_s
-    oldest = (problem or {}).get("oldest_token")
-    error.oldest_token = oldest if isinstance(oldest, str) else None
-    return error
+        error = ServiceError(f"`{url}` closed the connection; {way_out}")
+        error.again = True
+        return error
 
 
 def _reason(fault: httpx.HTTPError) -> tuple[str, bool]:

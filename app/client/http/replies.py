@@ -1,6 +1,6 @@
 """What a service answers: ServiceError, and the results of the ACL calls (KIP-140)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -16,11 +16,13 @@ class ServiceError(CommandError):
     """`code` is Kafka's error name and `status` the HTTP status, as far as the service gave them.
 
     `outcome_unknown`: the call was an update, and it is not known whether it was made. `again`: asking again, after at
-    least `wait_s` seconds, may work. `oldest_token` is the oldest that works, if a stream can't go on.
+    least `wait_s` seconds, may work. `answered`: a connection was made. `oldest_token` is the oldest that works, if a
+    stream can't go on.
     """
 
     again = False
     wait_s = 0.0
+    answered = True
     oldest_token: str | None = None
 
     def __init__(
@@ -137,6 +139,21 @@ def parse_text(fields: Mapping[str, object], name: str) -> str:
     return value
 
 
+def text_or_none(fields: Mapping[str, object], name: str) -> str | None:
+    value = fields.get(name)
+    return value if isinstance(value, str) else None
+
+
+def parse_acls(fields: Mapping[str, object], name: str) -> list[StandardAcl]:
+    return [parse_acl(each) for each in parse_list(fields, name)]
+
+
+def count_of(fields: Mapping[str, object], name: str, listed: Sequence[object]) -> int:
+    """How many there are, of which only some may be listed."""
+    count = fields.get(name)
+    return count if isinstance(count, int) else len(listed)
+
+
 def strange_reply(what: str) -> ServiceError:
     return ServiceError(f"the answer is not from Klamm: {what}; check the address (--klamm)")
 
@@ -166,5 +183,5 @@ def _refusal(fields: Mapping[str, object]) -> Refusal | None:
     code = parse_text(fields, "code")
     if code == _NONE:
         return None
-    number, message = fields.get("error_code"), fields.get("error_message")
-    return Refusal(code, number if isinstance(number, int) else -1, message if isinstance(message, str) else code)
+    number, message = fields.get("error_code"), text_or_none(fields, "error_message")
+    return Refusal(code, number if isinstance(number, int) else -1, code if message is None else message)

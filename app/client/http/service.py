@@ -4,6 +4,7 @@ import json
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 from app.client.http.access import Access
@@ -12,7 +13,7 @@ from app.client.http.replies import (
     CreateResult,
     DeleteResult,
     ServiceError,
-    parse_acl,
+    parse_acls,
     parse_created,
     parse_deleted,
     parse_list,
@@ -38,6 +39,10 @@ _PAUSE_S, _LONGEST_PAUSE_S = 0.2, 1.0
 _MAX_SERVICE_TIMEOUT_MS = 300_000
 _SERVICE_SHARE = 0.9
 """The share of a call's time that the service may take, so that it is the first to report a timeout."""
+
+
+class _ChangedError(Exception):
+    """The ACLs changed while they were listed."""
 
 
 class Service:
@@ -71,6 +76,10 @@ class Service:
     def timeout_s(self) -> float:
         return self._access.timeout_s
 
+    def lines(self, path: str, *, silence_s: float) -> Iterator[bytes]:
+        """As in `app.client.http.exchange.Exchange`."""
+        return self._exchange.lines(path, silence_s=silence_s)
+
     def get(self, path: str) -> dict[str, Any]:
         return self._exchange.answer("GET", path, None, idempotent=True, timeout_s=self.timeout_s)
 
@@ -100,8 +109,8 @@ class Service:
         still at that token.
         """
         body = {"bindings": [acl_body(each) for each in acls]}
-        reply = self._update("/v1/acls", _remarked(body, if_unchanged_since, comment), timeout_s)
-        return [parse_created(each) for each in _results(reply, len(acls))], parse_text(reply, "token")
+        results, token = self._update("/v1/acls", body, if_unchanged_since, comment, timeout_s)
+        return list(map(parse_created, results)), token
 
     def delete_acls(
         self,
@@ -112,8 +121,8 @@ class Service:
     ) -> tuple[list[DeleteResult], str]:
         """As `create_acls`, with one result for each filter."""
         body = {"filters": [filter_body(each) for each in filters]}
-        reply = self._update("/v1/acls/delete", _remarked(body, if_unchanged_since, comment))
-        return [parse_deleted(each) for each in _results(reply, len(filters))], parse_text(reply, "token")
+        results, token = self._update("/v1/acls/delete", body, if_unchanged_since, comment)
+        return list(map(parse_deleted, results)), token
 
     def alter_configs(
         self, values: Mapping[str, str | None], *, if_unchanged_since: str | None = None, comment: str | None = None
@@ -123,40 +132,40 @@ class Service:
         Guarded as `create_acls` is. Raises ServiceError also if a property is refused.
         """
         body = {"configs": [{"name": name, "value": value} for name, value in values.items()]}
-        reply = self._update("/v1/configs", _remarked(body, if_unchanged_since, comment))
-        refusals = [
-            f"`{name}` ({each})"
-            for name, each in zip(values, map(parse_refusal, _results(reply, len(values))), strict=True)
-            if each is not None
-        ]
+        results, token = self._update("/v1/configs", body, if_unchanged_since, comment)
+        named = zip(values, map(parse_refusal, results), strict=True)
+        refusals = [f"`{name}` ({refusal})" for name, refusal in named if refusal is not None]
         if refusals:
             raise ServiceError(f"the service refused to change {'; '.join(refusals)}")
-        return parse_text(reply, "token")
+        return token
 
     def acls(self, acl_filter: AclBindingFilter, *, limit: int = PAGE_ACLS, at: str | None = None) -> AclListing:
         """`limit` is the size of a page (1 to 1,000); `at` a token or a time of the past.
 
         Raises ServiceError if the ACLs change too fast.
         """
+        path, wanted = "/v1/acls/search", {"filter": filter_body(acl_filter), **({} if at is None else {"at": at})}
         for _ in looks():
-            wanted = {"filter": filter_body(acl_filter), **({} if at is None else {"at": at})}
-            listing = self._listed(wanted, limit)
-            if listing is not None:
-                return listing
+            found: list[StandardAcl] = []
+            tokens: list[str] = []
+            with suppress(_ChangedError):
+                for page in self._pages(path, wanted, limit):
+                    found += parse_acls(page, "acls")
+                    tokens.append(parse_text(page, "token"))
+                # One page is one state of the ACLs. What changed while the last of several was searched may be in it.
+                if len(tokens) > 1:
+                    tokens.append(parse_text(next(self._pages(path, wanted, 1)), "token"))
+                if tokens[-1] == tokens[0]:
+                    return AclListing(found, tokens[0])
         raise self._too_fast()
 
     def all_rows(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
         """The reply of whoCan or whatCan with the rows of all its pages. Raises ServiceError as `acls` does."""
         for _ in looks():
-            whole = page = self.post(path, {**body, "limit": PAGE_ACLS}, idempotent=True)
-            rows = parse_list(whole, "rows")
-            while (cursor := page.get("next_cursor")) is not None:
-                page = self.post(path, {**body, "limit": PAGE_ACLS, "cursor": cursor}, idempotent=True)
-                if page.get("token") != whole.get("token"):
-                    break
-                rows += parse_list(page, "rows")
-            else:
-                return {**whole, "rows": rows, "next_cursor": None}
+            with suppress(_ChangedError):
+                pages = list(self._pages(path, body, PAGE_ACLS))
+                rows = [row for page in pages for row in parse_list(page, "rows")]
+                return {**pages[0], "rows": rows, "next_cursor": None}
         raise self._too_fast()
 
     def _too_fast(self) -> ServiceError:
@@ -164,40 +173,39 @@ class Service:
             f"the ACLs at `{self.url}` change faster than they can be listed; ask for fewer of them, or try again later"
         )
 
-    def _listed(self, wanted: Mapping[str, object], limit: int) -> AclListing | None:
-        """None if the ACLs changed between the first page and the last."""
-        found: list[StandardAcl] = []
-        first, cursor = self._page(wanted, limit, None, found)
-        if cursor is None:
-            # One page is one state of the ACLs, unless they changed while the service was searching.
-            return AclListing(found, first)
-        while cursor is not None:
-            token, cursor = self._page(wanted, limit, cursor, found)
+    def _pages(self, path: str, body: Mapping[str, object], limit: int) -> Iterator[dict[str, Any]]:
+        """All pages. Raises _ChangedError at the first that has another token."""
+        asked, first = {**body, "limit": limit}, None
+        while True:
+            page = self.post(path, asked, idempotent=True)
+            token = parse_text(page, "token")
+            first = token if first is None else first
             if token != first:
-                return None
-        # What changed while the last page was searched may be in it.
-        last, _ = self._page(wanted, 1, None, [])
-        return AclListing(found, first) if last == first else None
+                raise _ChangedError
+            yield page
+            if page.get("next_cursor") is None:
+                return
+            asked["cursor"] = page["next_cursor"]
 
-    def _page(
-        self, wanted: Mapping[str, object], limit: int, cursor: str | None, found: list[StandardAcl]
-    ) -> tuple[str, str | None]:
-        """Adds the page's ACLs to `found`. Returns its token and the cursor of the next page."""
-        body = {**wanted, "limit": limit, **({} if cursor is None else {"cursor": cursor})}
-        reply = self.post("/v1/acls/search", body, idempotent=True)
-        found += [parse_acl(each) for each in parse_list(reply, "acls")]
-        following = reply.get("next_cursor")
-        return parse_text(reply, "token"), following if isinstance(following, str) else None
-
-    def _update(self, path: str, body: Mapping[str, object], timeout_s: float | None = None) -> dict[str, Any]:
+    def _update(
+        self,
+        path: str,
+        body: Mapping[str, Sequence[object]],
+        if_unchanged_since: str | None,
+        comment: str | None,
+        timeout_s: float | None = None,
+    ) -> tuple[list[object], str]:
+        """A result for each entry of the one list in `body`, in order, and the token of the state after."""
         timeout_ms = int((self.timeout_s if timeout_s is None else timeout_s) * 1_000 * _SERVICE_SHARE)
-        body = {**body, "timeout_ms": max(1, min(timeout_ms, _MAX_SERVICE_TIMEOUT_MS))}
-        return self.post(path, body, timeout_s=timeout_s)
-
-
-def _remarked(body: Mapping[str, object], if_unchanged_since: str | None, comment: str | None) -> dict[str, object]:
-    about = {"if_unchanged_since": if_unchanged_since, "comment": comment}
-    return {**body, **{name: text for name, text in about.items() if text is not None}}
+        about = {"if_unchanged_since": if_unchanged_since, "comment": comment}
+        given = {name: text for name, text in about.items() if text is not None}
+        bounds = {"timeout_ms": max(1, min(timeout_ms, _MAX_SERVICE_TIMEOUT_MS))}
+        reply = self.post(path, {**body, **given, **bounds}, timeout_s=timeout_s)
+        results = parse_list(reply, "results")
+        expected = sum(map(len, body.values()))
+        if len(results) != expected:
+            raise strange_reply(f"{len(results)} results for {expected} entries")
+        return results, parse_text(reply, "token")
 
 
 def looks() -> Iterator[None]:
@@ -224,10 +232,3 @@ def batches(acls: Iterable[NewAcl], most: int) -> Iterator[list[NewAcl]]:
         size += own
     if batch:
         yield batch
-
-
-def _results(reply: Mapping[str, object], expected: int) -> list[object]:
-    results = parse_list(reply, "results")
-    if len(results) != expected:
-        raise strange_reply(f"{len(results)} results for {expected} entries")
-    return results

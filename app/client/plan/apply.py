@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from app.client.acl_files import STANDARD_INPUT
-from app.client.console import warn_of
+from app.client.console import warn_of, write_json
 from app.client.http.access import access_of, add_access_arguments
-from app.client.http.replies import CreateResult, Refusal, ServiceError
+from app.client.http.replies import ServiceError
 from app.client.http.service import Service, batches
 from app.client.plan.command import FILES_HELP, Proposal, add_plan_arguments, proposal_of, propose, prune_of, read_state
-from app.client.plan.output import write_json
 from app.client.plan.planning import Limits, Plan, check_plan, load_plan
 from app.client.plan.wanted import read_wanted
 from app.client.words import add_comment_argument, counted
-from app.core.kafka.bindings import AclBinding, NewAcl
+from app.core.kafka.bindings import NewAcl
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
 from app.formats.acl_entries import shown
@@ -52,6 +51,9 @@ class Done:
         created = f"{self.created} of {len(plan.create)} ACLs created"
         return f"{created}{changed} and {self.deleted} of {len(plan.delete)} deleted"
 
+    def body(self) -> dict[str, object]:
+        return {"created": self.created, "changed": self.changed, "deleted": self.deleted, "token": self.token}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s (FILE... | --plan PLAN) [OPTIONS]"
@@ -82,7 +84,6 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         if refusal is not None:
             raise ServiceError(refusal)
         if not (plan.is_empty or arguments.yes or confirmed(out)):
-            out.write("Nothing was changed.\n")
             return 1
 
         def show(done: Done) -> None:
@@ -92,8 +93,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
         done = carry_out(service, plan, show, arguments.comment)
     if arguments.output == "json":
-        counts = {"created": done.created, "changed": done.changed, "deleted": done.deleted}
-        write_json({**proposal.body(), **counts, "token": done.token}, out)
+        write_json({**proposal.body(), **done.body()}, out)
     elif not plan.is_empty:
         changed = f"{done.changed} changed, " if plan.change else ""
         out.write(f"Done: {done.created} created, {changed}{done.deleted} deleted. Token: {done.token}\n")
@@ -135,7 +135,10 @@ def _saved(path: str, service: Service) -> Proposal:
 def confirmed(out: TextIO) -> bool:
     out.write("\nDo this? [y/N] ")
     out.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        return True
+    out.write("Nothing was changed.\n")
+    return False
 
 
 def carry_out(
@@ -177,38 +180,29 @@ def carry_out(
 def _create(service: Service, some: Sequence[NewAcl], done: Done, comment: str | None) -> None:
     results, done.token = service.create_acls(some, if_unchanged_since=done.token, comment=comment)
     done.created += sum(each.created for each in results)
-    _raise_refused(_refused(some, results), "create")
+    _raise_refused("create", some, [each.refusal for each in results])
 
 
 def _change(service: Service, some: Sequence[NewAcl], done: Done, comment: str | None) -> None:
     results, done.token = service.create_acls(some, if_unchanged_since=done.token, comment=comment)
     done.changed += sum(each.refusal is None for each in results)
-    _raise_refused(_refused(some, results), "change")
-
-
-def _refused(some: Sequence[NewAcl], results: Sequence[CreateResult]) -> list[tuple[AclBinding, Refusal]]:
-    pairs = zip(some, results, strict=True)
-    return [(acl.binding, each.refusal) for acl, each in pairs if each.refusal is not None]
+    _raise_refused("change", some, [each.refusal for each in results])
 
 
 def _delete(service: Service, some: Sequence[NewAcl], done: Done, comment: str | None) -> None:
-    bindings = [each.binding for each in some]
-    results, done.token = service.delete_acls(
-        [AclBindingFilter(*each) for each in bindings], if_unchanged_since=done.token, comment=comment
-    )
+    filters = [AclBindingFilter(*each.binding) for each in some]
+    results, done.token = service.delete_acls(filters, if_unchanged_since=done.token, comment=comment)
     done.deleted += sum(len(each.matches) for each in results)
     # The guard ensures that the ACLs are those that the plan has seen, but a saved plan may have been edited.
-    refused = [
-        (acl, each.refusal or "there is no such ACL")
-        for acl, each in zip(bindings, results, strict=True)
-        if each.refusal is not None or not each.matches
-    ]
-    _raise_refused(refused, "delete")
+    whys = [each.refusal or (None if each.matches else "there is no such ACL") for each in results]
+    _raise_refused("delete", some, whys)
 
 
-def _raise_refused(refused: Sequence[tuple[AclBinding, object]], what: str) -> None:
+def _raise_refused(what: str, acls: Sequence[NewAcl], whys: Sequence[object]) -> None:
+    """`whys` has None for each ACL that was not refused."""
+    refused = [f"{shown(acl.binding)} ({why})" for acl, why in zip(acls, whys, strict=True) if why is not None]
     if refused:
-        named = "; ".join(f"{shown(acl)} ({why})" for acl, why in refused[:_REFUSED_SHOWN])
+        named = "; ".join(refused[:_REFUSED_SHOWN])
         more = f"; and {len(refused) - _REFUSED_SHOWN} more" if len(refused) > _REFUSED_SHOWN else ""
         raise ServiceError(f"the service refused to {what} {counted(len(refused))}: {named}{more}")
 

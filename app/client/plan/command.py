@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from app.client.console import warn_of
+from app.client.console import warn_of, write_json
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import ServiceError, parse_list, parse_object, parse_text
 from app.client.http.service import Service, looks
-from app.client.plan.output import plan_body, print_plan, write_json
+from app.client.plan.output import plan_body, print_plan
 from app.client.plan.planning import (
     DEFAULT_MAX_DELETE_PERCENT,
     DEFAULT_MAX_DELETES,

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Sequence
 
+from app.client.console import MAX_LINES
 from app.client.plan.output import (
     CONFIG_UNKNOWN,
     GROUPS_CHANGE,
-    MAX_LINES,
+    UNRESOLVED,
     acl_parts,
     change_parts,
     changes_groups,
@@ -47,8 +48,7 @@ def plan_page(plan: Plan, access: AccessDiff, refusal: str | None, *, config_kno
         page.text(f"> {GROUPS_CHANGE}")
     for title, gained in (("Access lost", False), ("Access gained", True)):
         page.table(title, _CHANGES, [change_parts(each) for each in access.changes if each.gained is gained])
-    unknown = "Too much to work out; access to this may be gained or lost as well"
-    page.table(unknown, ("Who", "What"), [unresolved_parts(each) for each in access.unresolved])
+    page.table(UNRESOLVED, ("Who", "What"), [unresolved_parts(each) for each in access.unresolved])
     if not access.changes and not access.unresolved:
         page.text(nobody_text(plan))
     page.table("ACLs to delete", *_acls(plan.delete))

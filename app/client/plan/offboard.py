@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TextIO
 
-from app.client.console import Page
+from app.client.console import Page, write_json
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
 from app.client.plan.command import Proposal, StoreState, proposal_of, read_state
-from app.client.plan.output import MAX_LINES, acl_line, print_way, write_json
+from app.client.plan.output import acl_line, print_way
 from app.client.plan.planning import Prune, make_plan, save_plan
 from app.client.words import harmless, principal_named
 from app.core.index.table import sort_key
@@ -37,9 +37,9 @@ _MOST_GUESSED = 20_000
 class Rest:
     """What concerns the principal and stays."""
 
-    owned: list[NewAcl]
+    owned: list[AclBinding]
     """ACLs of others that name it as owner."""
-    on_it: list[NewAcl]
+    on_it: list[AclBinding]
     """ACLs of others on the principal itself, such as to make tokens for it."""
     is_super_user: bool | None
     """None if the caller may not know."""
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     rest = _rest(state, principal)
     if arguments.output == "json":
         about = {"owned": rest.owned, "on_it": rest.on_it}
-        bodies = {name: [acl_line(each.binding) for each in acls] for name, acls in about.items()}
+        bodies = {name: [acl_line(each) for each in acls] for name, acls in about.items()}
         write_json({**proposal.body(), "principal": principal, **bodies, "super_user": rest.is_super_user}, out)
         return 0
     if proposal.plan.is_empty:
@@ -93,18 +93,12 @@ def _rest(state: StoreState, principal: str) -> Rest:
     of_others = [each for each in sorted(state.acls, key=sort_key) if each.principal != principal]
     names = {principal.lower(), principal.partition(":")[2].lower()}
     return Rest(
-        owned=[_acl(each, state.acls) for each in of_others if (state.acls[each].owner or "").lower() in names],
+        owned=[each for each in of_others if (state.acls[each].owner or "").lower() in names],
         on_it=[
-            _acl(each, state.acls)
-            for each in of_others
-            if each.resource_type is ResourceType.USER and each.resource_name == principal
+            each for each in of_others if each.resource_type is ResourceType.USER and each.resource_name == principal
         ],
         is_super_user=None if state.config is None else principal in state.config.super_users,
     )
-
-
-def _acl(binding: AclBinding, acls: Mapping[AclBinding, AclTerms]) -> NewAcl:
-    return NewAcl(binding, *acls[binding])
 
 
 def _question(acls: Mapping[AclBinding, AclTerms], principal: str) -> str:
@@ -122,6 +116,4 @@ def _print_rest(principal: str, rest: Rest, page: Page) -> None:
     ):
         if acls:
             page.heading(f"{title} ({len(acls)})")
-            page.lines(acl_line(each.binding) for each in acls[:MAX_LINES])
-            if len(acls) > MAX_LINES:
-                page.line(f"... and {len(acls) - MAX_LINES} more; --output json shows all", indent=1)
+            page.first_lines([acl_line(each) for each in acls])

@@ -2,26 +2,20 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-from app.client.console import coloured
+from app.client.acl_texts import owner_text, until_text
+from app.client.console import Page
 from app.client.plan.planning import Plan, Prune, TermsChange, changes_body
 from app.client.words import counted
 from app.core.access.diff import AccessChange, AccessDiff, Hosts, Names, Principals, Unresolved
 from app.core.groups import GROUP_PREFIX
-from app.core.kafka.bindings import AclBinding, rfc3339
+from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
 from app.core.kafka.operations import supported_operations
-from app.formats.acl_entries import quoted, terms_note
+from app.formats.acl_entries import terms_note
 from app.formats.arguments import one_line
 from app.formats.quoting import shell_line
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-MAX_LINES = 100
-"""How many lines of each kind are printed; JSON shows all."""
 
 _MAX_EXCEPTIONS = 8
 CONFIG_UNKNOWN = (
@@ -32,6 +26,7 @@ GROUPS_CHANGE = (
     "ACLs of groups change. Rows about `Group:NAME` are what the group has by itself: its members keep what other ACLs "
     "give them, and a DENY of a group takes from its members what their own ACLs give."
 )
+UNRESOLVED = "Too much to work out; access to this may be gained or lost as well"
 _QUOTED = " ,'\"`()"
 
 
@@ -54,34 +49,31 @@ def plan_body(plan: Plan, access: AccessDiff, *, config_known: bool) -> dict[str
     }
 
 
-def write_json(body: dict[str, object], out: TextIO) -> None:
-    json.dump(body, out, indent=2)
-    out.write("\n")
-
-
 def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: bool, files: int = 1) -> None:
-    console = coloured(out)
+    page = Page(out)
     for sign, style, acls in (("+", "green", plan.create), ("-", "red", plan.delete)):
-        _print_some(console, style, [f"  {sign} {acl_line(acl.binding)}{terms_note(acl)}" for acl in acls])
-    changed = [f"  ~ {acl_line(each.binding)}: {terms_changes(each)}" for each in plan.change]
-    _print_some(console, "yellow", changed)
-    console.print(summary_text(plan, files))
+        page.first_lines([f"{sign} {acl_line(acl.binding)}{terms_note(acl)}" for acl in acls], style)
+    page.first_lines([f"~ {acl_line(each.binding)}: {terms_changes(each)}" for each in plan.change], "yellow")
+    page.line(summary_text(plan, files))
     if plan.is_empty:
         return
     if not config_known:
-        console.print(CONFIG_UNKNOWN, style="yellow")
+        page.line(CONFIG_UNKNOWN, style="yellow")
     if changes_groups(plan):
-        console.print(GROUPS_CHANGE, style="yellow")
-    for title, style, gained in (("Access lost:", "red", False), ("Access gained:", "green", True)):
-        lines = [f"  {_sentence(': ', change_parts(each))}" for each in access.changes if each.gained is gained]
+        page.line(GROUPS_CHANGE, style="yellow")
+    lost, gained = ([each for each in access.changes if each.gained is gain] for gain in (False, True))
+    for title, style, lines in (
+        ("Access lost:", "red", [_sentence(": ", change_parts(each)) for each in lost]),
+        ("Access gained:", "green", [_sentence(": ", change_parts(each)) for each in gained]),
+        (f"{UNRESOLVED}:", "yellow", [": ".join(unresolved_parts(each)) for each in access.unresolved]),
+    ):
         if lines:
-            console.print(f"\n{title}")
-            _print_some(console, style, lines)
-    if access.unresolved:
-        console.print("\nToo much to work out; access to this may be gained or lost as well:")
-        _print_some(console, "yellow", [f"  {': '.join(unresolved_parts(each))}" for each in access.unresolved])
+            page.line("")
+            page.line(title)
+            page.first_lines(lines, style)
     if not access.changes and not access.unresolved:
-        console.print(f"\n{nobody_text(plan)}")
+        page.line("")
+        page.line(nobody_text(plan))
 
 
 def print_way(saved: str | None, plan: Plan, out: TextIO) -> None:
@@ -108,13 +100,6 @@ def nobody_text(plan: Plan) -> str:
     return f"Nobody gains or loses any access{' without groups' if changes_groups(plan) else ''}."
 
 
-def _print_some(console: "Console", style: str, lines: Sequence[str]) -> None:
-    for line in lines[:MAX_LINES]:
-        console.print(line, style=style)
-    if len(lines) > MAX_LINES:
-        console.print(f"  ... and {len(lines) - MAX_LINES} more; --output json shows all")
-
-
 def acl_line(acl: AclBinding) -> str:
     return f"{acl.permission_type.name} {_sentence(' ', acl_parts(acl))}"
 
@@ -124,18 +109,10 @@ def terms_changes(change: TermsChange) -> str:
     before, after = change.before, change.after
     texts = []
     if before.expires_at != after.expires_at:
-        texts.append(f"{_until(after.expires_at)} instead of {_until(before.expires_at)}")
+        texts.append(f"{until_text(after.expires_at)} instead of {until_text(before.expires_at)}")
     if before.owner != after.owner:
-        texts.append(f"owner {_owner(after.owner)} instead of {_owner(before.owner)}")
+        texts.append(f"owner {owner_text(after.owner)} instead of {owner_text(before.owner)}")
     return "; ".join(texts)
-
-
-def _until(moment: datetime | None) -> str:
-    return "for ever" if moment is None else f"until {rfc3339(moment)}"
-
-
-def _owner(name: str | None) -> str:
-    return "nobody" if name is None else quoted(name)
 
 
 def _sentence(separator: str, parts: tuple[str, str, str, str]) -> str:

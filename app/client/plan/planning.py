@@ -1,16 +1,15 @@
 """Plans: which ACLs to create and delete, how many may be deleted, and the files that keep a plan for later."""
 
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.client.acl_filters import denies
+from app.client.whole_files import written_whole
 from app.client.words import counted
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import NO_TERMS, AclBinding, AclTerms, NewAcl
-from app.core.kafka.codes import AclPermissionType
 from app.formats.acl_bodies import acl_body, terms_body
 from app.formats.command_errors import UsageError
 from app.formats.saved_plans import COUNTS, VERSION, parse_saved_plan
@@ -71,16 +70,16 @@ class Plan:
     @property
     def creates_in_order(self) -> list[NewAcl]:
         """DENY first, so that nobody is allowed in between what neither the old nor the new ACLs allow."""
-        return sorted(self.create, key=lambda acl: not _denies(acl))
+        return sorted(self.create, key=denies, reverse=True)
 
     @property
     def changes_in_order(self) -> list[NewAcl]:
-        return sorted((each.acl for each in self.change), key=lambda acl: not _denies(acl))
+        return sorted((each.acl for each in self.change), key=denies, reverse=True)
 
     @property
     def deletes_in_order(self) -> list[NewAcl]:
         """ALLOW first, for the same reason."""
-        return sorted(self.delete, key=_denies)
+        return sorted(self.delete, key=denies)
 
     @property
     def limits_words(self) -> list[str]:
@@ -91,10 +90,6 @@ class Plan:
 
     def after(self, acls: Mapping[AclBinding, AclTerms]) -> frozenset[AclBinding]:
         return frozenset(acls) - {each.binding for each in self.delete} | {each.binding for each in self.create}
-
-
-def _denies(acl: NewAcl) -> bool:
-    return acl.binding.permission_type is AclPermissionType.DENY
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,19 +161,10 @@ def save_plan(path: str, url: str, plan: Plan) -> None:
         **{name: getattr(plan, name) for name in COUNTS},
         **changes_body(plan),
     }
-    target = Path(path)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(body, file, indent=1)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with written_whole(Path(path), mode=0o600) as file:
+            json.dump(body, file, indent=1)
+            file.write("\n")
     except OSError as error:
         raise UsageError(f"--save: `{path}` can't be written ({error.strerror})") from None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from app.client.acl_files import STANDARD_INPUT, open_acls
+from app.client.acl_files import STANDARD_INPUT, format_given, open_acls
 from app.client.words import counted
 from app.core.collection import collection_paused
 from app.core.index.table import sort_key
@@ -15,7 +15,6 @@ from app.core.kafka.bindings import KEEP, AclBinding, AclTerms, NewAcl
 from app.formats.acl_entries import shown
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
-from app.formats.registry import format_named
 
 MAX_FILES = 10_000
 _MANY = 100_000
@@ -101,10 +100,7 @@ def read_wanted(paths: Sequence[str], format_name: str | None) -> Wanted:
 
 def read_file(path: str, format_name: str | None) -> tuple[dict[AclBinding, NewAcl], int]:
     """The ACLs, and how many more there are whose end has passed. `-` is standard input. Raises UsageError."""
-    try:
-        given = None if format_name is None else format_named(format_name)
-    except ValueError as error:
-        raise UsageError(f"--format: {error}") from None
+    given = None if format_name is None else format_given(format_name)
     acls: dict[AclBinding, NewAcl] = {}
     with open_acls(path, given) as file, collection_paused():
         for acl in file.acls():

@@ -1,26 +1,23 @@
 """What `klamm who` and `klamm what` print: texts for people, and JSON, CSV and Markdown for programs and pages."""
 
 import argparse
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
 from app.client.acl_texts import stored_acl_text
-from app.client.console import Page
-from app.client.http.replies import parse_acl, parse_list, parse_object, parse_text
+from app.client.console import Page, write_json
+from app.client.http.replies import count_of, parse_acls, parse_list, parse_object, parse_text, text_or_none
 from app.client.plan.markdown import code
-from app.client.words import harmless
+from app.client.words import harmless, host_named
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import WILDCARD
-from app.core.kafka.errors import InvalidRequestException
-from app.core.kafka.hosts import parse_address
-from app.formats.command_errors import UsageError
 from app.formats.csv_cells import csv_line
 
 OUTPUTS = ("text", "json", "csv", "markdown")
 EPILOG = "Exit codes: 0 answered; 1 refused or failed; 2 wrong usage; 130 Ctrl-C; 141 the reader closed the pipe."
-_BY_ACL, _SUPER_USER, _BY_DEFAULT = "MatchingAcl", "SuperUser", "DefaultAllow"
+SUPER_USER_CELLS = (WILDCARD, "ALL", "", "", "SuperUser", "super.users")
+DEFAULT_CELLS = (WILDCARD, "ALL", "", "", "DefaultAllow", "allow.everyone.if.no.acl.found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +41,15 @@ class Given:
 
 def given(fields: Mapping[str, object]) -> Given:
     """The part that rows of whoCan and whatCan have in common. Raises ServiceError."""
-    acls, ends = acls_in(fields, "acls"), fields.get("expires_at")
+    acls = parse_acls(fields, "acls")
     return Given(
         parse_text(fields, "host"),
         _words(fields, "operations"),
         _words(fields, "denied"),
-        ends if isinstance(ends, str) else None,
+        text_or_none(fields, "expires_at"),
         acls,
-        count_in(fields, "acl_count", acls),
+        count_of(fields, "acl_count", acls),
     )
-
-
-def acls_in(fields: Mapping[str, object], name: str) -> list[StandardAcl]:
-    return [parse_acl(each) for each in parse_list(fields, name)]
-
-
-def count_in(fields: Mapping[str, object], name: str, listed: Sequence[StandardAcl]) -> int:
-    count = fields.get(name)
-    return count if isinstance(count, int) else len(listed)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,14 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def host_given(arguments: argparse.Namespace) -> dict[str, str]:
     """The field of the body. Raises UsageError."""
-    if arguments.host is None:
-        return {}
-    try:
-        return {"host": parse_address(arguments.host).text}
-    except InvalidRequestException:
-        raise UsageError(
-            f"--host: `{arguments.host[:100]}` is not an IP address; use one such as 10.1.2.3 or 2001:db8::1"
-        ) from None
+    return {} if arguments.host is None else {"host": host_named(arguments.host)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +81,7 @@ class Table:
 def write(form: str, reply: Mapping[str, object], table: Table, write_text: Callable[[], None], out: TextIO) -> None:
     """In one of OUTPUTS."""
     if form == "json":
-        # ASCII, so that no name in it moves a terminal's cursor.
-        out.write(json.dumps(reply, indent=2) + "\n")
+        write_json(reply, out)
     elif form == "csv":
         # CSV has no escapes, so a terminal gets texts without anything that would move its cursor.
         rows = (table.columns, *table.rows)
@@ -117,27 +97,12 @@ def write(form: str, reply: Mapping[str, object], table: Table, write_text: Call
 def cells_of(row: Given) -> tuple[str, ...]:
     """Host, operations, denied, expires_at, rule, acls."""
     acls = acls_text(row.acls, row.acl_count)
-    return row.host, " ".join(row.operations), " ".join(row.denied), row.expires_at or "", _BY_ACL, acls
-
-
-def super_user_cells() -> tuple[str, ...]:
-    return WILDCARD, "ALL", "", "", _SUPER_USER, "super.users"
-
-
-def default_cells() -> tuple[str, ...]:
-    return WILDCARD, "ALL", "", "", _BY_DEFAULT, "allow.everyone.if.no.acl.found"
+    return row.host, " ".join(row.operations), " ".join(row.denied), row.expires_at or "", "MatchingAcl", acls
 
 
 def print_acls(page: Page, acls: Sequence[StandardAcl], count: int) -> None:
-    for each in acls:
-        page.line(stored_acl_text(each), indent=2)
-    more = _more(acls, count, "")
-    if more:
-        page.line(more, indent=2)
-
-
-def from_host(host: str) -> str:
-    return "from any host" if host == WILDCARD else f"from {host}"
+    for text in filter(None, [*map(stored_acl_text, acls), _more(acls, count, "")]):
+        page.line(text, indent=2)
 
 
 def acls_text(acls: Sequence[StandardAcl], count: int) -> str:

@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
-from app.client.acl_texts import resource_text
+from app.client.acl_texts import from_host, resource_text
 from app.client.console import Page
 from app.client.groups import add_group_argument, groups_body, groups_given, with_groups
 from app.client.http.access import access_of, add_access_arguments
-from app.client.http.replies import parse_text
+from app.client.http.replies import count_of, parse_acls, parse_text
 from app.client.http.service import Service
 from app.client.moments import add_at_argument, at_body
 from app.client.plan.markdown import code
@@ -54,13 +54,13 @@ def print_holdings(reply: Mapping[str, object], principal: str, form: str, out: 
 def _cells(reply: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
     everything = (ResourceType.ANY.name, PatternType.LITERAL.name, WILDCARD)
     if reply.get("super_user") is True:
-        yield *everything, *output.super_user_cells(), ""
+        yield *everything, *output.SUPER_USER_CELLS, ""
     elif reply.get("allowed_by_default") is True:
-        yield ResourceType.ANY.name, "", "", *output.default_cells(), ""
+        yield ResourceType.ANY.name, "", "", *output.DEFAULT_CELLS, ""
     for row in output.rows_in(reply):
         names = (parse_text(row, each) for each in _COLUMNS[:3])
-        cut_out = output.acls_in(row, "cut_out")
-        text = output.acls_text(cut_out, output.count_in(row, "cut_out_count", cut_out))
+        cut_out = parse_acls(row, "cut_out")
+        text = output.acls_text(cut_out, count_of(row, "cut_out_count", cut_out))
         yield *names, *output.cells_of(output.given(row)), text
 
 
@@ -69,18 +69,18 @@ def _print(reply: Mapping[str, object], principal: str, out: TextIO) -> None:
     page.line(f"What {principal} can do")
     rows = output.rows_in(reply)
     for row in rows:
-        held, cut_out = output.given(row), output.acls_in(row, "cut_out")
+        held, cut_out = output.given(row), parse_acls(row, "cut_out")
         pattern = resource_text(
             ResourceType.from_string(parse_text(row, "resource_type")),
             parse_text(row, "resource_name"),
             PatternType.from_string(parse_text(row, "pattern_type")),
         )
         page.line("")
-        page.line(f"{pattern} {output.from_host(held.host)}: {held.text}")
+        page.line(f"{pattern} {from_host(held.host)}: {held.text}")
         output.print_acls(page, held.acls, held.acl_count)
         if cut_out:
             page.line("except what these deny:", indent=1)
-            output.print_acls(page, cut_out, output.count_in(row, "cut_out_count", cut_out))
+            output.print_acls(page, cut_out, count_of(row, "cut_out_count", cut_out))
     page.heading("Note")
     if reply.get("super_user") is True:
         page.line("it is a super user: it can do everything from everywhere, regardless of ACLs", indent=1)

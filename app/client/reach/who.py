@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
-from app.client.acl_texts import resource_text
+from app.client.acl_texts import from_host, resource_text
 from app.client.console import Page
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import parse_list, parse_text
@@ -73,9 +73,9 @@ def _operation(text: str) -> str:
 
 def _cells(reply: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
     for principal in _super_users(reply):
-        yield principal, *output.super_user_cells()
+        yield principal, *output.SUPER_USER_CELLS
     if reply.get("allowed_by_default") is True:
-        yield WILDCARD_PRINCIPAL, *output.default_cells()
+        yield WILDCARD_PRINCIPAL, *output.DEFAULT_CELLS
     for row in output.rows_in(reply):
         yield parse_text(row, "principal"), *output.cells_of(output.given(row))
 
@@ -87,7 +87,7 @@ def _print(reply: Mapping[str, object], title: str, out: TextIO) -> None:
     for row in rows:
         held = output.given(row)
         page.line("")
-        page.line(f"{parse_text(row, 'principal')} {output.from_host(held.host)}: {held.text}")
+        page.line(f"{parse_text(row, 'principal')} {from_host(held.host)}: {held.text}")
         output.print_acls(page, held.acls, held.acl_count)
     page.heading("Note")
     if reply.get("allowed_by_default") is True:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TextIO
 
-from app.client.console import Page, warn_of
-from app.client.history import sign_of, value_text, what_changed
+from app.client.console import Page, warn_of, write_json
+from app.client.history import NO_CONFIGS, sign_of, value_text, what_changed
 from app.client.http.access import access_of, add_access_arguments
-from app.client.http.replies import ServiceError, parse_text
+from app.client.http.replies import ServiceError, parse_text, text_or_none
 from app.client.http.service import Service
 from app.client.plan.apply import Done, carry_out, check_can_ask, confirmed, stopped
 from app.client.plan.command import Proposal, StoreState, check_words, proposal_of, read_state
-from app.client.plan.output import MAX_LINES, acl_line, plainly, print_way, write_json
+from app.client.plan.output import acl_line, plainly, print_way
 from app.client.plan.planning import Prune, make_plan, save_plan
 from app.client.undo.inverse import Inverse, Json, inverse_of, subject_of
 from app.client.undo.transactions import changed_since, changes_of
@@ -100,12 +100,10 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
             return _save(undo, arguments, service.url, out)
         warn_of(plan.create, "klamm undo", sys.stderr)
         if not (undo.is_empty or arguments.yes or confirmed(out)):
-            out.write("Nothing was changed.\n")
             return 1
         done = _carry_out(service, undo, arguments.comment or f"undo of {arguments.tokens}")
     if arguments.output == "json":
-        counts = {"created": done.created, "changed": done.changed, "deleted": done.deleted}
-        write_json({**undo.body(), **counts, "token": done.token}, out)
+        write_json({**undo.body(), **done.body()}, out)
     elif not undo.is_empty:
         out.write(f"Undone: {_text(done, undo.inverse.properties)}. Token: {done.token}\n")
     return 0
@@ -161,7 +159,7 @@ def _print(undo: Undo, out: TextIO) -> None:
     page, inverse = Page(out), undo.inverse
     by = dict.fromkeys((parse_text(each, "recorded_at"), *_said(each)) for each in undo.changes)
     page.line(f"Undoes {counted(len(undo.changes), 'change')}:")
-    _print_some(page, [" ".join(each).strip() for each in by])
+    page.first_lines([" ".join(each).strip() for each in by])
     if not undo.proposal.plan.is_empty:
         page.line("")
         undo.proposal.show(out, "text")
@@ -169,22 +167,21 @@ def _print(undo: Undo, out: TextIO) -> None:
         page.line("Nothing to do.")
     if inverse.properties:
         page.heading("Properties to set; who gains and loses access is worked out with the current values")
-        _print_some(
-            page,
+        page.first_lines(
             [
                 f"= {plainly(name)}: {value_text(value)} instead of {value_text(undo.properties.get(name))}"
                 for name, value in inverse.properties.items()
-            ],
+            ]
         )
     if inverse.changed_since:
         page.heading(f"Changed again since then, and left as it is ({len(inverse.changed_since)})")
-        _print_some(page, [_later(each) for each in inverse.changed_since])
+        page.first_lines([_later(each) for each in inverse.changed_since])
     if inverse.ended:
         page.heading(f"Would have ended by now, and is not created again ({len(inverse.ended)})")
-        _print_some(page, [acl_line(each) for each in inverse.ended])
+        page.first_lines([acl_line(each) for each in inverse.ended])
     if not undo.shows_configs:
         page.heading("Note")
-        page.line("changes of properties are left out: they need DescribeConfigs on the cluster", indent=1)
+        page.line(NO_CONFIGS, indent=1)
 
 
 def _later(change: Json) -> str:
@@ -194,14 +191,8 @@ def _later(change: Json) -> str:
 
 
 def _said(change: Json) -> tuple[str, str]:
-    comment = change.get("comment")
-    return plainly(parse_text(change, "actor")), quoted(comment) if isinstance(comment, str) else ""
-
-
-def _print_some(page: Page, lines: Sequence[str]) -> None:
-    page.lines(lines[:MAX_LINES])
-    if len(lines) > MAX_LINES:
-        page.line(f"... and {len(lines) - MAX_LINES} more; --output json shows all", indent=1)
+    comment = text_or_none(change, "comment")
+    return plainly(parse_text(change, "actor")), "" if comment is None else quoted(comment)
 
 
 def _save(undo: Undo, arguments: argparse.Namespace, url: str, out: TextIO) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from app.client.http.replies import parse_acl, parse_object, parse_terms, parse_text, strange_reply
+from app.client.http.replies import parse_acl, parse_object, parse_terms, parse_text, strange_reply, text_or_none
 from app.core.kafka.bindings import AclBinding, AclTerms
 
 Json = Mapping[str, object]
@@ -32,8 +32,7 @@ def terms_before(change: Json) -> AclTerms | None:
 
 def value_before(change: Json) -> str | None:
     """The value of this change's property before it; None: its start-up value."""
-    value = parse_object(change.get("config")).get("prior_value")
-    return value if isinstance(value, str) else None
+    return text_or_none(parse_object(change.get("config")), "prior_value")
 
 
 @dataclass(slots=True)

@@ -12,8 +12,9 @@ from app.client.acl_filters import add_filter_arguments, filter_of
 from app.client.console import coloured
 from app.client.http.access import access_flags, add_access_arguments, make_access
 from app.client.http.replies import ServiceError
+from app.client.http.service import Service
 from app.client.watch.following import Following
-from app.client.watch.snapshot import harmless_json
+from app.client.watch.snapshot import write_event
 from app.client.watch.text import Seen, lines_of
 from app.core.kafka.errors import InvalidRequestException
 from app.core.token import Token
@@ -63,28 +64,20 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     query = {name: text for name, text in fields.items() if text not in (None, "ANY")}
     flags = access_flags(arguments)
     access = make_access(replace(flags, principal=flags.principal or _ANYBODY))
-    show = (
-        _as_json(out, bookmarks=arguments.bookmarks)
-        if arguments.output == "json"
-        else _as_text(out, bookmarks=arguments.bookmarks)
-    )
-    from app.client.http.exchange import Exchange  # noqa: PLC0415 - httpx takes long to load, and help needs none of it
-
-    exchange = Exchange(access)
-    following = Following(
-        exchange, query, _tell, after=arguments.after, snapshot=arguments.snapshot, patience_s=access.timeout_s
-    )
-    try:
-        for line, event in following.events():
-            show(line, event)
-    except NoEventError as fault:
-        raise ServiceError(f"the stream can't be read ({fault}); use the service's own version of klamm") from None
-    except KeyboardInterrupt:
-        if following.token is not None:
-            _tell(f"stopped; resume from here with --after {following.token}")
-        raise
-    finally:
-        exchange.close()
+    show = (_as_json if arguments.output == "json" else _as_text)(out, bookmarks=arguments.bookmarks)
+    with Service(access) as service:
+        following = Following(
+            service, query, _tell, after=arguments.after, snapshot=arguments.snapshot, patience_s=access.timeout_s
+        )
+        try:
+            for line, event in following.events():
+                show(line, event)
+        except NoEventError as fault:
+            raise ServiceError(f"the stream can't be read ({fault}); use the service's own version of klamm") from None
+        except KeyboardInterrupt:
+            if following.token is not None:
+                _tell(f"stopped; resume from here with --after {following.token}")
+            raise
     return 0
 
 
@@ -94,14 +87,10 @@ def _tell(text: str) -> None:
 
 
 def _as_json(out: TextIO, *, bookmarks: bool) -> Show:
-    """Each event as it came; on a terminal, control characters are escaped."""
-    is_terminal = out.isatty()
-
     def show(line: bytes, event: Event) -> None:
-        if isinstance(event, Bookmark) and not bookmarks:
-            return
-        out.write(f"{harmless_json(line) if is_terminal else line.decode()}\n")
-        out.flush()
+        if bookmarks or not isinstance(event, Bookmark):
+            write_event(line, out)
+            out.flush()
 
     return show
 

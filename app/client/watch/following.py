@@ -3,15 +3,12 @@
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from app.client.http.replies import ServiceError
+from app.client.http.service import Service
 from app.core.backoff import Backoff
 from app.formats.feed_events import Acls, Configs, End, Event, NoEventError, Snapshot, decode
-
-if TYPE_CHECKING:
-    from app.client.http.exchange import Exchange
 
 BOOKMARK_MS = 5_000
 SILENCE_S = 3 * BOOKMARK_MS / 1_000
@@ -28,7 +25,7 @@ class Following:
 
     def __init__(
         self,
-        exchange: "Exchange",
+        service: Service,
         query: Mapping[str, str],
         tell: Callable[[str], None],
         *,
@@ -41,7 +38,7 @@ class Following:
         `tell` gets a line when the connection is lost, and when it is back. `patience_s` is for the first connection.
         """
         self.token = after
-        self._exchange = exchange
+        self._service = service
         self._query = query
         self._tell = tell
         self._snapshot = snapshot
@@ -56,7 +53,7 @@ class Following:
             began_at = time.monotonic()
             is_asking_where = self.token is None and not self._snapshot
             try:
-                for line in self._exchange.lines(self._path(), silence_s=SILENCE_S):
+                for line in self._service.lines(self._path(), silence_s=SILENCE_S):
                     event = _understood(line)
                     self._connected()
                     if event is None:

@@ -1,13 +1,13 @@
 """The feed's events for people: a line a change, harmless to a terminal."""
 
 from collections.abc import Iterator, MutableMapping
-from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from app.client.acl_texts import terms_text
 from app.client.plan.output import acl_line, plainly
-from app.client.words import counted, terms_text
-from app.core.kafka.bindings import rfc3339
+from app.client.words import counted
+from app.core.kafka.bindings import AclTerms, rfc3339
 from app.core.records import AccessControlEntryRecord, ConfigRecord
 from app.formats.acl_entries import quoted, terms_note
 from app.formats.feed_events import (
@@ -30,8 +30,8 @@ class Line(NamedTuple):
     style: str = ""
 
 
-Seen = MutableMapping[UUID, tuple[datetime | None, str | None]]
-"""The end and the owner, by id, of each ACL that was created and not removed since."""
+Seen = MutableMapping[UUID, AclTerms]
+"""The terms, by id, of each ACL that was created and not removed since."""
 
 
 def lines_of(event: Event, seen: Seen, *, bookmarks: bool) -> Iterator[Line]:
@@ -42,7 +42,7 @@ def lines_of(event: Event, seen: Seen, *, bookmarks: bool) -> Iterator[Line]:
             seen.clear()
             yield Line(f"{counted(event.acl_count)} and {properties} as of {event.token}:")
         case Acls():
-            seen.update((each.id, (each.expires_at, each.owner)) for each in event.acls)
+            seen.update((each.id, AclTerms(each.expires_at, each.owner)) for each in event.acls)
             yield from (Line(f"  {_acl(each)}") for each in event.acls)
         case Configs():
             yield from (Line(f"  {_property(name, value)}") for name, value in event.configs.items())
@@ -66,10 +66,10 @@ def _change(moment: str, record: FeedRecord, seen: Seen) -> Line:
         before = seen.pop(acl.id, None)
         if record.kind != AccessControlEntryRecord.__name__:
             return Line(f"{begin} - {_acl(acl)}{comment}", "red")
-        seen[acl.id] = acl.expires_at, acl.owner
+        seen[acl.id] = AclTerms(acl.expires_at, acl.owner)
         if before is None:
             return Line(f"{begin} + {_acl(acl)}{comment}", "green")
-        return Line(f"{begin} ~ {_acl(acl)}, before: {_terms(*before)}{comment}", "yellow")
+        return Line(f"{begin} ~ {_acl(acl)}, before: {terms_text(before)}{comment}", "yellow")
     if record.kind == ConfigRecord.__name__ and isinstance(record.name, str):
         value = record.value if isinstance(record.value, str) else None
         return Line(f"{begin} = {_property(record.name, value)}{comment}", "yellow")
@@ -79,10 +79,6 @@ def _change(moment: str, record: FeedRecord, seen: Seen) -> Line:
 def _acl(fields: FeedAcl) -> str:
     acl = acl_in(fields)
     return f"{acl_line(acl.binding)}{terms_note(acl)}"
-
-
-def _terms(ends: datetime | None, owner: str | None) -> str:
-    return terms_text(None if ends is None else rfc3339(ends), owner)
 
 
 def _property(name: str, value: str | None) -> str:

@@ -3,8 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
-from uuid import UUID
 
 from app.core.access.host_keys import NOBODY, address_within, host_key
 from app.core.access.regions import (
@@ -14,23 +12,21 @@ from app.core.access.regions import (
     Cell,
     Nested,
     Region,
+    acl_key,
     cells_of,
     coalesced,
-    name_key,
     name_within,
     tree,
 )
+from app.core.access.trial import image_of, somebody_besides
 from app.core.authorize import Authorization
-from app.core.image import AuthorizerImage, ImageBuilder
-from app.core.index.table import sort_key
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.image import AuthorizerImage
+from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import ClientAddress
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
-from app.core.records import GENESIS_HASH, FeedHead
 
-_HEAD = FeedHead(cluster_id="", epoch=UUID(int=0), last_offset=0, hash=GENESIS_HASH, log_start_offset=1)
 _KEYS_A_QUESTION = 16
 """Visiting this many keys of a tree costs about as much as one question."""
 
@@ -79,7 +75,7 @@ def questions_of(
     keys: defaultdict[ResourceType, set[str]] = defaultdict(set)
     principals: defaultdict[ResourceType, set[str]] = defaultdict(lambda: {WILDCARD_PRINCIPAL})
     for acl in changed:
-        keys[acl.resource_type].add(_key(acl))
+        keys[acl.resource_type].add(acl_key(acl))
         principals[acl.resource_type].add(acl.principal)
     everybody = {acl.resource_type for acl in changed if acl.principal == WILDCARD_PRINCIPAL}
     if config.allow_everyone_if_no_acl_found:
@@ -91,11 +87,11 @@ def questions_of(
         return (
             resource_type in overlaps
             and (resource_type in everybody or acl.principal in principals[resource_type])
-            and overlaps[resource_type].meets(_key(acl))
+            and overlaps[resource_type].meets(acl_key(acl))
         )
 
     old, new = list(filter(is_near, before)), list(filter(is_near, after))
-    images = _image(old, config), _image(new, config)
+    images = image_of(old, config), image_of(new, config)
     for resource_type in sorted(overlaps):
         of_type = [[acl for acl in acls if acl.resource_type is resource_type] for acls in (old, new)]
         yield TypeAnswers(resource_type, of_type[0], of_type[1], images)
@@ -121,7 +117,7 @@ class TypeAnswers:
         self._images = images
         self._hosts: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         for acl in (*before, *after):
-            hosts = self._hosts[acl.principal][_key(acl)]
+            hosts = self._hosts[acl.principal][acl_key(acl)]
             key = host_key(acl.host)
             if key != NOBODY:
                 hosts.add(key)
@@ -129,9 +125,9 @@ class TypeAnswers:
         self._changed_acls = Counter(acl.principal for acl in changed)
         self._changed_keys: defaultdict[str, set[str]] = defaultdict(set)
         for acl in changed:
-            self._changed_keys[acl.principal].add(_key(acl))
+            self._changed_keys[acl.principal].add(acl_key(acl))
         opened = config.allow_everyone_if_no_acl_found
-        self._defaults = _changed_defaults(set(map(_key, before)), set(map(_key, after))) if opened else {}
+        self._defaults = _changed_defaults(set(map(acl_key, before)), set(map(acl_key, after))) if opened else {}
         self._operations = ASKED_OPERATIONS if self._defaults else _operations_of(changed)
         self._shared = Nested({EVERYTHING, *self._hosts[WILDCARD_PRINCIPAL], *self._defaults})
         self._touched_roots = Nested()
@@ -139,9 +135,7 @@ class TypeAnswers:
         """By principal: the keys of all regions where its decisions may differ from everybody's."""
         self._of_all: dict[str, Answers] = {}
         self._clients: dict[frozenset[str], list[tuple[str, ClientAddress]]] = {}
-        taken = {*self._hosts, *self.super_users}
-        names = (f"User:somebody-else{'' if number == 0 else number}" for number in count())
-        self.somebody_else = next(name for name in names if name not in taken)
+        self.somebody_else = somebody_besides(self._hosts, self.super_users)
 
     def changed_acls_of(self, principal: str) -> int:
         if principal == WILDCARD_PRINCIPAL:
@@ -267,14 +261,3 @@ def _changed_defaults(before: set[str], after: set[str]) -> dict[str, int]:
         covered[node.key] = (was or node.key in before, is_ or node.key in after)
     moved = {region.key: way for region, way in coalesced({key: is_ - was for key, (was, is_) in covered.items()})}
     return moved if any(moved.values()) else {}
-
-
-def _key(acl: AclBinding) -> str:
-    return name_key(acl.pattern_type, acl.resource_name)
-
-
-def _image(acls: Iterable[AclBinding], config: AuthorizerConfig) -> AuthorizerImage:
-    builder = ImageBuilder(config)
-    numbered = enumerate(sorted(acls, key=sort_key), 1)
-    builder.add_rows([StandardAcl(UUID(int=number), acl).row for number, acl in numbered])
-    return builder.build(_HEAD)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from app.core.access.regions import Nested, name_key
+from app.core.access.regions import Nested, acl_key
 from app.core.index.masks import PACKED_MASKS
 from app.core.kafka.bindings import AclBinding
 
@@ -14,7 +14,7 @@ class Patterns:
     def __init__(self, acls: Iterable[AclBinding] = ()) -> None:
         self.acls: defaultdict[str, list[AclBinding]] = defaultdict(list)
         for acl in acls:
-            self.acls[name_key(acl.pattern_type, acl.resource_name)].append(acl)
+            self.acls[acl_key(acl)].append(acl)
         self._names: Nested | None = None
 
     @property

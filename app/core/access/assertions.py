@@ -7,31 +7,27 @@ it. A witness shows what does not hold: a request that `core.authorize` decides 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import chain, count, islice
+from itertools import chain, islice
 from typing import NamedTuple
-from uuid import UUID
 
 from app.core.access.asserted import AclsOfType, Patterns
 from app.core.access.holdings import after_denies
 from app.core.access.host_keys import NOBODY, address_within, client_key, host_key
-from app.core.access.regions import EVERYTHING, Nested, Region, key_of_name, name_key, name_within, tree
+from app.core.access.regions import EVERYTHING, Nested, Region, acl_key, key_of_name, name_key, name_within, tree
+from app.core.access.trial import image_of, somebody_besides
 from app.core.grouped import authorization_of
 from app.core.groups import GROUP_PREFIX, Groups, groups_of, speaking_of
-from app.core.image import ImageBuilder
 from app.core.index.masks import DENY_SHIFT, PACKED_MASKS
-from app.core.index.table import sort_key
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import ClientAddress
 from app.core.kafka.operations import from_bit_field, to_bit_field
-from app.core.records import GENESIS_HASH, FeedHead
 from app.core.verdicts import Decision
 
 MAX_STEPS = 5_000_000
 """About how many hosts of ACLs are examined for one assertion: some seconds' work."""
 
-_HEAD = FeedHead(cluster_id="", epoch=UUID(int=0), last_offset=0, hash=GENESIS_HASH, log_start_offset=1)
 _Masks = Mapping[str, int]
 """By the keys of hosts: the packed masks (`core.index.masks`) of their ACLs."""
 
@@ -96,7 +92,7 @@ class AssertedAcls:
             self._principals.add(acl.principal)
             # Lists are mostly in the order of their patterns.
             if pattern != (pattern := (acl.resource_type, acl.pattern_type, acl.resource_name)):
-                key = name_key(acl.pattern_type, acl.resource_name)
+                key = acl_key(acl)
                 counts = asserted[acl.resource_type].meets(key)
             # INVARIANT: a name under assertion has only ACLs whose patterns cover the assertion's, or lie within it.
             # The others, nearly all of a large store, are not examined again.
@@ -128,9 +124,7 @@ class _Check:
         self._from = host_key(assertion.host)
         self._asked = to_bit_field(assertion.operations)
         self._left = MAX_STEPS
-        taken = {*assertion.principals, *config.super_users}
-        names = (f"User:somebody-else{'' if number == 0 else number}" for number in count())
-        self._somebody_else = next(name for name in names if name not in taken and name not in principals)
+        self._somebody_else = somebody_besides(principals, assertion.principals, config.super_users)
 
     def run(self) -> Iterator[Witness]:
         """All witnesses of principals that are named, one of each other principal."""
@@ -254,10 +248,8 @@ class _Check:
         ]
         if self._is_open:
             acls += islice(self._acls.everything.above(key), 1)
-        builder = ImageBuilder(self._config)
-        numbered = enumerate(sorted(set(acls), key=sort_key), 1)
-        builder.add_rows([StandardAcl(UUID(int=number), acl).row for number, acl in numbered])
-        authorization = authorization_of(builder.build(_HEAD), caller.principal, address, caller.groups)
+        image = image_of(set(acls), self._config)
+        authorization = authorization_of(image, caller.principal, address, caller.groups)
         return authorization.decision(operation, self._said.resource_type, name)
 
 

@@ -54,11 +54,9 @@ def host_of(key: str) -> str:
         return WILDCARD
     if key.endswith(END):
         return _text_in(key)
-    version = int(key[0])
-    first, length = _first(key), len(key) - 1
-    if version == _IPV4:
-        return str(IPv4Address(first)) if length == _BITS[_IPV4] else f"{IPv4Address(first)}/{length}"
-    return f"{IPv6Address(first)}/{length}"
+    version, length = int(key[0]), len(key) - 1
+    first = ip_address_of(version, _first(key))
+    return str(first) if version == _IPV4 and length == _BITS[_IPV4] else f"{first}/{length}"
 
 
 def addresses_in(key: str) -> int:
@@ -97,7 +95,7 @@ def _unmarked_address(key: str, holes: Sequence[str], version: int) -> ClientAdd
         at = max(at, last + 1)
     if at > _last(key):
         return None
-    return parse_address(str(IPv4Address(at)) if version == _IPV4 else str(IPv6Address(at)))
+    return parse_address(str(ip_address_of(version, at)))
 
 
 def _address_with_zone(holes: Sequence[str]) -> ClientAddress | None:
@@ -109,6 +107,10 @@ def _address_with_zone(holes: Sequence[str]) -> ClientAddress | None:
             zoned = (parse_address(f"{literal}%zone{number}") for number in count())
             return next(each for each in zoned if client_key(each) not in holes)
     return None
+
+
+def ip_address_of(version: int, value: int) -> IPv4Address | IPv6Address:
+    return IPv4Address(value) if version == _IPV4 else IPv6Address(value)
 
 
 def _first(key: str) -> int:

@@ -5,11 +5,12 @@ several used names and for no other name that exists. Operations are granted as 
 one implies (KIP-140). The host is `*`, unless what was used from one host was denied from another.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain, islice
 from typing import NamedTuple
 
 from app.core.index.table import sort_key
@@ -57,15 +58,9 @@ Crowds = Mapping[tuple[ResourceType, str], int]
 
 
 def prefixes_of(name: str) -> Iterator[str]:
-    found, has_letters = 0, False
-    for at, letter in enumerate(name[:_LONGEST_PREFIX], 1):
-        if letter not in _BOUNDARIES:
-            has_letters = True
-        elif has_letters:
-            yield name[:at]
-            found += 1
-            if found == _MOST_PREFIXES:
-                return
+    begins = len(name) - len(name.lstrip(_BOUNDARIES))
+    ends = (at for at in range(begins, min(len(name), _LONGEST_PREFIX)) if name[at] in _BOUNDARIES)
+    return (name[: at + 1] for at in islice(ends, _MOST_PREFIXES))
 
 
 def propose(
@@ -171,12 +166,8 @@ def _patterns(
             yield PatternType.PREFIXED, widest
 
 
-def _count_prefixes(names: Iterable[str]) -> defaultdict[str, int]:
-    counts: defaultdict[str, int] = defaultdict(int)
-    for name in names:
-        for prefix in prefixes_of(name):
-            counts[prefix] += 1
-    return counts
+def _count_prefixes(names: Iterable[str]) -> Counter[str]:
+    return Counter(chain.from_iterable(map(prefixes_of, names)))
 
 
 def _denied_hosts(operation: AclOperation, denials: Iterable[tuple[AclOperation, str]]) -> set[str]:

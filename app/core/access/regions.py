@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeVar
 
+from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, AclOperation, PatternType
 
 EVERYTHING = ""
@@ -48,6 +49,10 @@ def name_key(pattern_type: PatternType, name: str) -> str:
     if pattern_type is PatternType.PREFIXED:
         return name
     return EVERYTHING if name == WILDCARD else key_of_name(name)
+
+
+def acl_key(acl: AclBinding) -> str:
+    return name_key(acl.pattern_type, acl.resource_name)
 
 
 def key_of_name(name: str) -> str:

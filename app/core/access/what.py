@@ -15,7 +15,7 @@ from itertools import chain
 
 from app.core.access.holdings import Ends, First, Listed, sorted_in_steps
 from app.core.access.host_keys import NOBODY, client_key, host_key
-from app.core.access.regions import name_key
+from app.core.access.regions import acl_key
 from app.core.digest import seconds_of
 from app.core.groups import Groups, speaking_of
 from app.core.image import AuthorizerImage
@@ -168,7 +168,7 @@ class WhatCan:
             for number, acl in enumerate(denies_of(self._index, principal), 1):
                 if acl is not None and self._speaks(acl):
                     b = acl.binding
-                    on_pattern = self._denies[b.resource_type].setdefault(name_key(b.pattern_type, b.resource_name), {})
+                    on_pattern = self._denies[b.resource_type].setdefault(acl_key(b), {})
                     on_pattern.setdefault(host_key(b.host), []).append(acl)
                 if acl is None or not number % _STEP:
                     yield
@@ -186,7 +186,7 @@ class WhatCan:
             found.add(acl)
             ends.add(gives, _ends_at(acl))
         allowed &= _SUPPORTED[b.resource_type]
-        name, host = name_key(b.pattern_type, b.resource_name), host_key(b.host)
+        name, host = acl_key(b), host_key(b.host)
         operations, crossing, cut_out = allowed, list[StandardAcl](), First(_order)
         for deny, is_for_all in self._denies_on(b.resource_type, self._wider_names(b.resource_type, name), host):
             if deny is None:

@@ -9,11 +9,12 @@ from itertools import islice
 from app.core.authorize import Authorization
 from app.core.explain.misses import Question
 from app.core.image import AuthorizerImage
-from app.core.index.buckets import Bucket, HotBucket
+from app.core.index.buckets import all_packs
+from app.core.index.holders import covering
 from app.core.index.packing import operation_in, permission_type_in
 from app.core.index.table import AclTable
 from app.core.kafka.bindings import StandardAcl
-from app.core.kafka.codes import WILDCARD, AclPermissionType
+from app.core.kafka.codes import AclPermissionType
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
 
 MAX_LISTED = 100
@@ -96,9 +97,10 @@ class Matching:
         """Whether the matching DENYs are the only ACLs on the resource, of any principal. Call it after `steps`."""
         # The DENYs that match are among those on the resource: if there are no more than these, there are no others.
         count = 0
-        for bucket in self._covering():
-            yield from self._pause(1 + len(self._question.resource_name) // LONG)
-            for packed in () if bucket is None else _packs_in(bucket):
+        name = self._question.resource_name
+        for bucket in covering(self._index, self._question.resource_type, name):
+            yield from self._pause(1 + len(name) // LONG)
+            for packed in all_packs(bucket):
                 count += len(packed) // 4
                 if count > self.denying.count:
                     return False
@@ -120,29 +122,8 @@ class Matching:
         self.allowing.add(allowing)
         self.ended.add(ended)
 
-    def _covering(self) -> Iterator[Bucket | None]:
-        """The rows on each pattern that covers the resource; None if there is no such literal pattern."""
-        name, names = self._question.resource_name, self._index.types[self._question.resource_type]
-        if names is None:
-            return
-        yield names.literals.get(name)
-        if name != WILDCARD:
-            yield names.literals.get(WILDCARD)
-        for prefix in names.prefixes_of(name):
-            yield names.prefixes.get(prefix)
-
     def _pause(self, looked: int) -> Iterator[None]:
         self._looked += looked
         if self._looked >= _STEP:
             self._looked = 0
             yield
-
-
-def _packs_in(bucket: Bucket) -> Iterable[bytes]:
-    if not isinstance(bucket, HotBucket):
-        return (bucket,)
-    return (
-        pack
-        for rows in bucket.by_principal.values()
-        for pack in ((rows,) if isinstance(rows, bytes) else rows.by_host.values())
-    )

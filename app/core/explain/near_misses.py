@@ -15,13 +15,13 @@ from itertools import chain
 
 from app.core.explain.matching import LONG
 from app.core.explain.misses import PRINCIPAL, Question, dimensions_in, distance, hosts_around, words_for
-from app.core.index.buckets import Bucket, HotBucket, rows_of, unpack
+from app.core.index.buckets import Bucket, HotBucket, rows_at, rows_of, unpack
 from app.core.index.containers import SortedNames
-from app.core.index.packing import permission_type_in
+from app.core.index.packing import PATTERN_TYPES, permission_type_in
 from app.core.index.table import SortKey
-from app.core.index.tree import AclIndex, TypeNode
+from app.core.index.tree import AclIndex, Pattern
 from app.core.kafka.bindings import StandardAcl, rfc3339
-from app.core.kafka.codes import WILDCARD, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.codes import WILDCARD, AclPermissionType, ResourceType
 from app.core.kafka.validation import MAX_TEXT_BYTES
 
 MAX_NEAR_MISSES = 10
@@ -43,13 +43,8 @@ _NEIGHBOURS = 32
 _MOST_PATTERNS = 256
 _MOST_PIECES = 250
 _TYPES = tuple(int(each) for each in ResourceType if each > ResourceType.ANY)
-_PATTERN_TYPES = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
-_LITERAL, _PREFIXED = _PATTERN_TYPES
+_LITERAL, _PREFIXED = PATTERN_TYPES
 _SPELLINGS = (str.lower, str.upper, str.capitalize, str.swapcase, str.strip)
-
-_Pattern = tuple[int, int, str]
-"""Resource type, pattern type and name, as `AclIndex.rows_at` takes them."""
-
 
 EXPIRY = "expiry"
 
@@ -103,7 +98,7 @@ class NearMissSearch:
         for pattern in (yield from self._covering_patterns()):
             if self._left <= 0:
                 return
-            bucket = self._bucket(pattern)
+            bucket = self._index.bucket(pattern)
             if self._of_others and bucket is not None and not isinstance(bucket, HotBucket):
                 yield from self._look_at(unpack(bucket))
                 continue
@@ -118,7 +113,7 @@ class NearMissSearch:
                 yield from self._look_at_those_of(principal, pattern)
             yield from self._pause(1)
 
-    def _covering_patterns(self) -> Generator[None, None, list[_Pattern]]:
+    def _covering_patterns(self) -> Generator[None, None, list[Pattern]]:
         """The patterns that cover the resource and that the asker may see ACLs on, the most specific first."""
         name, resource_type = self._question.resource_name, int(self._question.resource_type)
         names = self._index.types[resource_type]
@@ -128,24 +123,23 @@ class NearMissSearch:
         if self._of_others:
             prefixes = names.prefixes_of(name)
         else:
-            nodes = [node for each in self._principals if (node := self._node(each, resource_type)) is not None]
-            own = {prefix for node in nodes for prefix in node.prefixes_of(name)}
+            nodes = (self._index.node(each, resource_type) for each in self._principals)
+            own = {prefix for node in nodes if node is not None for prefix in node.prefixes_of(name)}
             prefixes = sorted(own, key=len, reverse=True)
         yield from self._pause(1 + len(prefixes) // _MOST_PATTERNS + len(name) // LONG)
         patterns = [(_LITERAL, name), *((_PREFIXED, each) for each in prefixes[:_MOST_PATTERNS]), (_LITERAL, WILDCARD)]
         return [(resource_type, *each) for each in dict.fromkeys(patterns)]
 
-    def _patterns_like_it(self, principal: str, resource_type: int) -> list[_Pattern]:
-        types = self._node(principal, resource_type)
+    def _patterns_like_it(self, principal: str, resource_type: int) -> list[Pattern]:
+        types = self._index.node(principal, resource_type)
         if types is None:
             return []
-        if resource_type != self._question.resource_type:
-            names: Iterable[str] = (self._question.resource_name,)
-        elif len(types.literals) + len(types.prefixes) <= _FEW:
-            names = sorted({*types.literals, *types.prefixes})
-        else:
+        names: Iterable[str] | None = (self._question.resource_name,)
+        if resource_type == self._question.resource_type:
+            names = types.names_if_few(_FEW)
+        if names is None:
             names = self._names_like_it(resource_type)
-        return [(resource_type, each, name) for name in names for each in _PATTERN_TYPES if name in types.entries(each)]
+        return [(resource_type, each, name) for name in names for each in PATTERN_TYPES if name in types.entries(each)]
 
     def _names_like_it(self, resource_type: int) -> dict[str, None]:
         name = self._question.resource_name
@@ -168,24 +162,15 @@ class NearMissSearch:
         spelled = (f"{kind}:{each}" for each in _spellings(name))
         return list(dict.fromkeys(chain(self._principals, spelled, _neighbours(bucket.principals, principal))))
 
-    def _node(self, principal: str, resource_type: int) -> TypeNode | None:
-        node = self._index.principal(principal)
-        return None if node is None else node.types[resource_type]
-
-    def _bucket(self, pattern: _Pattern) -> Bucket | None:
-        resource_type, pattern_type, name = pattern
-        names = self._index.types[resource_type]
-        return None if names is None else names.buckets(pattern_type).get(name)
-
-    def _look_at_those_of(self, principal: str, pattern: _Pattern) -> Iterator[None]:
-        bucket = self._bucket(pattern)
+    def _look_at_those_of(self, principal: str, pattern: Pattern) -> Iterator[None]:
+        bucket = self._index.bucket(pattern)
         rows = bucket.by_principal.get(principal, b"") if isinstance(bucket, HotBucket) else b""
         if isinstance(rows, bytes):
             yield from self._look_at(rows_of(bucket, principal, self._table))
             return
         enough = self._left - _FEW
         for host in self._hosts_like_it(rows.by_host):
-            yield from self._look_at(self._index.rows_at(pattern, principal, host))
+            yield from self._look_at(rows_at(self._index.bucket(pattern), principal, host, self._table))
             if self._left <= enough:
                 return
 

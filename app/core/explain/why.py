@@ -53,35 +53,21 @@ def smallest_acl(question: Question) -> SmallestAcl:
     If createAcls refuses that ACL, or it would be wider than it looks (a resource called `*`, a caller called
     `User:*`), the result is the narrowest that createAcls takes, and the note says so.
     """
-    exact = _binding(question, _operations(question)[0], (PatternType.LITERAL, question.resource_name))
-    for operation, principal, pattern in product(
-        _operations(question), (question.principal, WILDCARD_PRINCIPAL), _patterns(question)
-    ):
-        binding = _binding(question, operation, pattern, principal)
+    for principal, pattern in product((question.principal, WILDCARD_PRINCIPAL), _patterns(question)):
+        binding = _binding(question, principal, *pattern)
         if validate_new_acl(binding) is None:
             return SmallestAcl(binding, _why_so_wide(question, binding))
+    exact = _binding(question, question.principal, PatternType.LITERAL, question.resource_name)
     refusal = validate_new_acl(exact)
     reason = "" if refusal is None else f": {refusal.message}"
     return SmallestAcl(None, f"no ACL can allow this, because createAcls accepts none that would match{reason}")
 
 
-def _binding(
-    question: Question, operation: AclOperation, pattern: tuple[PatternType, str], principal: str | None = None
-) -> AclBinding:
-    pattern_type, name = pattern
-    return AclBinding(
-        question.resource_type,
-        name,
-        pattern_type,
-        question.principal if principal is None else principal,
-        question.address.text,
-        operation,
-        AclPermissionType.ALLOW,
-    )
-
-
-def _operations(question: Question) -> tuple[AclOperation, ...]:
-    return (question.operation,) if question.operation >= AclOperation.ALL else (AclOperation.ALL,)
+def _binding(question: Question, principal: str, pattern_type: PatternType, name: str) -> AclBinding:
+    # Operations below ALL are for filters, so only ALL covers them.
+    operation = max(question.operation, AclOperation.ALL)
+    host = question.address.text
+    return AclBinding(question.resource_type, name, pattern_type, principal, host, operation, AclPermissionType.ALLOW)
 
 
 def _patterns(question: Question) -> Iterator[tuple[PatternType, str]]:

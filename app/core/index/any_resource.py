@@ -2,11 +2,12 @@
 
 from collections.abc import Generator, Sequence
 
+from app.core.index.packing import PATTERN_TYPES
 from app.core.index.tree import TypeNode, mask_at
 from app.core.kafka.codes import PatternType
 from app.core.kafka.hosts import ClientAddress
 
-_LITERAL, _PREFIXED = int(PatternType.LITERAL), int(PatternType.PREFIXED)
+_LITERAL = int(PatternType.LITERAL)
 _STEP = 100
 _LONG = 500
 """This many characters of a name cost about as much as one more pattern."""
@@ -28,7 +29,7 @@ def on_any_resource(
     may_deny = any(node.may_deny for node in nodes)
     denied = looked = 0
     for node in nodes:
-        for pattern_type in (_LITERAL, _PREFIXED):
+        for pattern_type in PATTERN_TYPES:
             for name, entry in node.entries(pattern_type).items():
                 mask = mask_at(entry, address)
                 looked += 1 if isinstance(entry, int) else 10

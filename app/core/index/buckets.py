@@ -4,6 +4,7 @@ However many ACLs share a pattern, or even a pattern and a principal, finding an
 """
 
 from collections.abc import Iterable, Iterator, MutableMapping
+from itertools import chain
 
 from app.core.index.containers import SortedNames
 from app.core.index.table import AclTable
@@ -96,7 +97,7 @@ def without_row(bucket: Bucket, principal: str, row: int, table: AclTable) -> Bu
 def rows_of(bucket: Bucket | None, principal: str, table: AclTable) -> list[int]:
     if isinstance(bucket, HotBucket):
         rows = bucket.by_principal.get(principal, b"")
-        return unpack(rows if isinstance(rows, bytes) else b"".join(rows.by_host.values()))
+        return unpack(b"".join(_packs(rows)))
     return [row for row in unpack(bucket or b"") if table.principals[row] == principal]
 
 
@@ -105,8 +106,14 @@ def packs_of(bucket: Bucket, principal: str, table: AclTable) -> Iterator[list[i
     if not isinstance(bucket, HotBucket):
         yield rows_of(bucket, principal, table)
         return
-    rows = bucket.by_principal.get(principal, b"")
-    yield from map(unpack, (rows,) if isinstance(rows, bytes) else rows.by_host.values())
+    yield from map(unpack, _packs(bucket.by_principal.get(principal, b"")))
+
+
+def all_packs(bucket: Bucket) -> Iterable[bytes]:
+    """All rows in the bucket, some dozens packed together; it must not change in between."""
+    if not isinstance(bucket, HotBucket):
+        return (bucket,)
+    return chain.from_iterable(map(_packs, bucket.by_principal.values()))
 
 
 def rows_at(bucket: Bucket | None, principal: str, host: str, table: AclTable) -> list[int]:
@@ -120,12 +127,7 @@ def rows_at(bucket: Bucket | None, principal: str, host: str, table: AclTable) -
 
 
 def first_row(bucket: Bucket) -> int:
-    packed: Rows | HotBucket = bucket
-    if isinstance(packed, HotBucket):
-        packed = next(iter(packed.by_principal.values()))
-    if not isinstance(packed, bytes):
-        packed = next(iter(packed.by_host.values()))
-    return int.from_bytes(packed[:4], "little")
+    return int.from_bytes(next(iter(all_packs(bucket)))[:4], "little")
 
 
 def ordered_rows(
@@ -169,6 +171,10 @@ def _ordered_rows_of(
             last, including = hosts[-1], False
     if few:
         yield sorted(few, key=table.key)
+
+
+def _packs(rows: Rows) -> Iterable[bytes]:
+    return (rows,) if isinstance(rows, bytes) else rows.by_host.values()
 
 
 def _with(rows: Rows, row: int, table: AclTable) -> Rows:

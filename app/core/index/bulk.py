@@ -6,7 +6,8 @@ from operator import itemgetter
 
 from app.core.index.buckets import HOT, pack
 from app.core.index.masks import PACKED_MASKS, Entry, with_host
-from app.core.index.tree import AclIndex, PrincipalNode, TypeNames, TypeNode
+from app.core.index.names import TypeNames
+from app.core.index.tree import AclIndex, PrincipalNode, TypeNode
 from app.core.kafka.bindings import AclRow
 
 _pattern_of = itemgetter(1, 2, 5)

@@ -7,11 +7,10 @@ from app.core.index.masks import ANY_DENIED, HostMasks
 from app.core.index.packing import permission_type_in
 from app.core.index.tree import AclIndex, TypeNode
 from app.core.kafka.bindings import StandardAcl
-from app.core.kafka.codes import AclPermissionType, PatternType
+from app.core.kafka.codes import AclPermissionType
 
 _STEP = 1_000
 _DENY = int(AclPermissionType.DENY)
-_PATTERNS = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
 
 
 def denies_of(index: AclIndex, principal: str) -> Iterator[StandardAcl | None]:
@@ -19,7 +18,7 @@ def denies_of(index: AclIndex, principal: str) -> Iterator[StandardAcl | None]:
 
     INVARIANT: no step is taken after a change of the image.
     """
-    table, node = index.table, index.principal(principal)
+    table, node = index.table, index.principals.get(principal)
     if node is None:
         return
     for resource_type, types in enumerate(node.types):
@@ -40,11 +39,8 @@ def denies_of(index: AclIndex, principal: str) -> Iterator[StandardAcl | None]:
 
 def _denied_patterns(types: TypeNode) -> Iterator[tuple[int, str | None]]:
     """Patterns that may have a DENY on them; None for a step."""
-    looked = 0
-    for pattern_type in _PATTERNS:
-        for name, entry in types.entries(pattern_type).items():
-            looked += 1
-            if isinstance(entry, HostMasks) or entry & ANY_DENIED:
-                yield pattern_type, name
-            elif not looked % _STEP:
-                yield pattern_type, None
+    for looked, (pattern_type, name, entry) in enumerate(types.all_entries(), 1):
+        if isinstance(entry, HostMasks) or entry & ANY_DENIED:
+            yield pattern_type, name
+        elif not looked % _STEP:
+            yield pattern_type, None

@@ -3,7 +3,7 @@
 Rows of the table are held from step to step, so take no step after a change of the image.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -35,7 +35,7 @@ class Holders:
 
     def steps(self) -> Iterator[None]:
         principals = self._index.table.principals
-        for rank, bucket in enumerate(self._covering()):
+        for rank, bucket in enumerate(covering(self._index, self._type, self._name)):
             if isinstance(bucket, HotBucket):
                 self._hot.append((rank, bucket))
                 continue
@@ -49,23 +49,16 @@ class Holders:
         """Every principal with an ACL here, in order and in chunks, from one of them on."""
         last, including = from_one, True
         while True:
-            some, most = set[str](), None
-            for _, bucket in self._hot:
-                chunk = bucket.principals.first(_CHUNK, last, including=including)
-                some.update(chunk)
-                if len(chunk) == _CHUNK:
-                    most = chunk[-1] if most is None else min(most, chunk[-1])
             cold, at = self._cold_principals, 0
             if last is not None:
-                at = bisect_right(cold, last)
-                at -= including and cold[at - 1 : at] == [last]
-            chunk = cold[at : at + _CHUNK]
-            some.update(chunk)
-            if len(chunk) == _CHUNK:
-                most = chunk[-1] if most is None else min(most, chunk[-1])
-            if not some:
+                at = bisect_left(cold, last) if including else bisect_right(cold, last)
+            chunks = [bucket.principals.first(_CHUNK, last, including=including) for _, bucket in self._hot]
+            chunks.append(cold[at : at + _CHUNK])
+            if not any(chunks):
                 return
-            ready = sorted(each for each in some if most is None or each <= most)
+            # Behind the end of a full chunk there may be more of its names.
+            most = min((chunk[-1] for chunk in chunks if len(chunk) == _CHUNK), default=None)
+            ready = sorted({each for chunk in chunks for each in chunk if most is None or each <= most})
             yield ready
             last, including = ready[-1], False
 
@@ -75,18 +68,19 @@ class Holders:
             for rows in packs_of(bucket, principal, self._index.table):
                 yield [(rank, row) for row in rows]
 
-    def _covering(self) -> Iterator[Bucket]:
-        """The rows on each pattern that covers the resource, most specific first."""
-        names = self._index.types[self._type]
-        if names is None:
-            return
-        literal = names.literals.get(self._name)
-        if literal is not None:
-            yield literal
-        for prefix in names.prefixes_of(self._name):
-            bucket = names.prefixes.get(prefix)
-            if bucket is not None:
-                yield bucket
-        wildcard = names.literals.get(WILDCARD) if self._name != WILDCARD else None
-        if wildcard is not None:
-            yield wildcard
+
+def covering(index: AclIndex, resource_type: int, name: str) -> Iterator[Bucket]:
+    """The rows on each pattern that covers the resource, most specific first."""
+    names = index.types[resource_type]
+    if names is None:
+        return
+    literal = names.literals.get(name)
+    if literal is not None:
+        yield literal
+    for prefix in names.prefixes_of(name):
+        bucket = names.prefixes.get(prefix)
+        if bucket is not None:
+            yield bucket
+    wildcard = names.literals.get(WILDCARD) if name != WILDCARD else None
+    if wildcard is not None:
+        yield wildcard

@@ -4,6 +4,9 @@ from enum import IntEnum
 
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 
+PATTERN_TYPES = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
+"""Those that an ACL may have: others are for filters."""
+
 _PATTERN_TYPE_AT, _OPERATION_AT, _PERMISSION_TYPE_AT, _BITS = 4, 7, 12, 16
 _RESOURCE_TYPE = (1 << _PATTERN_TYPE_AT) - 1
 _PATTERN_TYPE = (1 << _OPERATION_AT - _PATTERN_TYPE_AT) - 1

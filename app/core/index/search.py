@@ -8,9 +8,10 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from app.core.index.buckets import HotBucket, ordered_rows
-from app.core.index.packing import operation_in, permission_type_in
+from app.core.index.names import TypeNames
+from app.core.index.packing import PATTERN_TYPES, operation_in, permission_type_in
 from app.core.index.table import SortKey
-from app.core.index.tree import AclIndex, TypeNames
+from app.core.index.tree import AclIndex
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
@@ -18,7 +19,6 @@ from app.core.kafka.filters import AclBindingFilter
 _STEP = 400
 _FEW = 4_000
 _CONCRETE_TYPES = tuple(int(each) for each in ResourceType if each > ResourceType.ANY)
-_PATTERNS = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
 
 
 def search(index: AclIndex, acl_filter: AclBindingFilter, after: SortKey | None = None) -> Iterator[list[StandardAcl]]:
@@ -72,18 +72,13 @@ class _Search:
             return _covering(names, name) if self._filter.pattern_type is PatternType.MATCH else [name]
         if self._filter.principal is None:
             return None
-        node = self._index.principal(self._filter.principal)
-        types = None if node is None else node.types[resource_type]
-        if types is None:
-            return []
-        if len(types.literals) + len(types.prefixes) > _FEW:
-            return None
-        return sorted({*types.literals, *types.prefixes})
+        types = self._index.node(self._filter.principal, resource_type)
+        return [] if types is None else types.names_if_few(_FEW)
 
     def _patterns(self, name: str) -> Iterator[int]:
         wanted = self._filter.pattern_type
         is_match = wanted is PatternType.MATCH and self._filter.resource_name is not None
-        for pattern_type in _PATTERNS:
+        for pattern_type in PATTERN_TYPES:
             if wanted not in (PatternType.ANY, PatternType.MATCH, pattern_type):
                 continue
             if is_match and pattern_type == PatternType.LITERAL and name not in (self._filter.resource_name, WILDCARD):
@@ -91,8 +86,7 @@ class _Search:
             yield pattern_type
 
     def _pattern(self, resource_type: int, pattern_type: int, name: str) -> Iterator[list[StandardAcl]]:
-        names = self._index.types[resource_type]
-        bucket = None if names is None else names.buckets(pattern_type).get(name)
+        bucket = self._index.bucket((resource_type, pattern_type, name))
         if bucket is None:
             return
         after = self._after

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 from app.core.index.buckets import Bucket, HostRows, HotBucket, Rows
 from app.core.index.masks import Entry, HostMasks, Networks
+from app.core.index.names import TypeNames
 from app.core.index.overlays import Changes, Overlay, OverlayDict, OverlayNames, OverlayShards, OverlaySlots, beneath
 from app.core.index.prefixes import NestedPrefixes, PrefixNode, PrefixSet
 from app.core.index.table import AclTable
-from app.core.index.tree import AclIndex, PrincipalNode, TypeNames, TypeNode
+from app.core.index.tree import AclIndex, PrincipalNode, TypeNode
 from app.core.kafka.bindings import AclRow
 from app.core.kafka.codes import WILDCARD_PRINCIPAL
 

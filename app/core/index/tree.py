@@ -7,10 +7,11 @@ a transaction in one step of the event loop, so that no reader sees half of it.
 from collections.abc import Iterable, Iterator, MutableMapping
 
 from app.core.index.buckets import Bucket, first_row, rows_at, with_row, without_row
-from app.core.index.containers import ShardedDict, Slots, SortedNames
+from app.core.index.containers import ShardedDict, Slots
 from app.core.index.ends import Ends
 from app.core.index.masks import ANY_DENIED, PACKED_MASKS, EndingMask, Entry, HostMasks, with_host
-from app.core.index.packing import operation_in, pack_codes, permission_type_in
+from app.core.index.names import TypeNames
+from app.core.index.packing import PATTERN_TYPES, operation_in, pack_codes, permission_type_in
 from app.core.index.prefixes import PrefixSet
 from app.core.index.table import AclTable
 from app.core.kafka.bindings import AclBinding, AclRow, AclTerms, StandardAcl
@@ -18,8 +19,11 @@ from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, PatternType, Reso
 from app.core.kafka.hosts import ClientAddress
 
 _LITERAL = int(PatternType.LITERAL)
-_TYPES = max(ResourceType) + 1
-_NOBODY = ClientAddress("", 0, 0)
+TYPES = max(ResourceType) + 1
+"""Slots by the codes of resource types."""
+
+Pattern = tuple[int, int, str]
+"""Resource type, pattern type and name."""
 
 
 class TypeNode(PrefixSet):
@@ -104,58 +108,26 @@ class TypeNode(PrefixSet):
     def entries(self, pattern_type: int) -> MutableMapping[str, Entry]:
         return self.literals if pattern_type == _LITERAL else self.prefixes
 
+    def all_entries(self) -> Iterator[tuple[int, str, Entry]]:
+        for pattern_type in PATTERN_TYPES:
+            for name, entry in self.entries(pattern_type).items():
+                yield pattern_type, name, entry
+
+    @property
+    def size(self) -> int:
+        return len(self.literals) + len(self.prefixes)
+
+    def names_if_few(self, most: int) -> list[str] | None:
+        """The names of all patterns in order; None if there are more patterns than `most`."""
+        return sorted({*self.literals, *self.prefixes}) if self.size <= most else None
+
 
 class PrincipalNode:
     __slots__ = ("principal", "types")
 
     def __init__(self, principal: str) -> None:
         self.principal = principal
-        self.types: Slots[TypeNode | None] = [None] * _TYPES
-
-
-class TypeNames(PrefixSet):
-    """The resource patterns of one type, for all principals."""
-
-    __slots__ = ("literals", "names", "prefixes")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.literals: ShardedDict[str, Bucket] = ShardedDict()
-        self.prefixes: ShardedDict[str, Bucket] = ShardedDict()
-        self.names = SortedNames()
-
-    def buckets(self, pattern_type: int) -> ShardedDict[str, Bucket]:
-        return self.literals if pattern_type == _LITERAL else self.prefixes
-
-    def prefixes_of(self, name: str) -> list[str]:
-        return self.covering(name, self._has_prefix)
-
-    def covers(self, name: str) -> bool:
-        """Whether any ACL's pattern covers this name, whatever its principal, host, operation or permission."""
-        return (
-            self.literals.get(name) is not None
-            or self.literals.get(WILDCARD) is not None
-            or any(self._has_prefix(name[:length]) for length in self.lengths if length <= len(name))
-            or (self.nested is not None and self.nested.mask(name, _any_mask, _NOBODY, 1) == 1)
-        )
-
-    def _has_prefix(self, name: str) -> bool:
-        return self.prefixes.get(name) is not None
-
-    def put(self, pattern_type: int, name: str, bucket: Bucket | None) -> None:
-        buckets = self.buckets(pattern_type)
-        other = self.prefixes if pattern_type == _LITERAL else self.literals
-        known = buckets.get(name) is not None
-        if bucket is not None:
-            buckets.put(name, bucket)
-        else:
-            buckets.remove(name)
-        if known == (bucket is not None):
-            return
-        if other.get(name) is None:
-            (self.names.add if bucket is not None else self.names.remove)(name)
-        if pattern_type != _LITERAL:
-            (self.prefix_came if bucket is not None else self.prefix_gone)(name)
+        self.types: Slots[TypeNode | None] = [None] * TYPES
 
 
 class AclIndex:
@@ -165,7 +137,7 @@ class AclIndex:
 
     def __init__(self) -> None:
         self.table = AclTable()
-        self.types: Slots[TypeNames | None] = [None] * _TYPES
+        self.types: Slots[TypeNames | None] = [None] * TYPES
         self.everyone = PrincipalNode(WILDCARD_PRINCIPAL)
         self.principals: ShardedDict[str, PrincipalNode] = ShardedDict()
         self.principals.put(WILDCARD_PRINCIPAL, self.everyone)
@@ -175,9 +147,16 @@ class AclIndex:
     def __len__(self) -> int:
         return len(self.table)
 
-    def principal(self, principal: str) -> PrincipalNode | None:
-        """The compiled ACLs of this very principal (those of `User:*` are in `everyone`)."""
-        return self.principals.get(principal)
+    def node(self, principal: str, resource_type: int) -> TypeNode | None:
+        """The compiled ACLs of this very principal."""
+        node = self.principals.get(principal)
+        return None if node is None else node.types[resource_type]
+
+    def bucket(self, pattern: Pattern) -> Bucket | None:
+        """The rows of all principals on a pattern."""
+        resource_type, pattern_type, name = pattern
+        names = self.types[resource_type]
+        return None if names is None else names.buckets(pattern_type).get(name)
 
     def covers(self, resource_type: int, name: str) -> bool:
         """Whether any ACL's pattern covers this resource (for allow.everyone.if.no.acl.found)."""
@@ -208,14 +187,13 @@ class AclIndex:
 
     def set_terms(self, binding: AclBinding, terms: AclTerms) -> None:
         """Give an existing ACL these terms. Raises KeyError if there is none."""
-        at, node = self._find(binding), self.principals.get(binding.principal)
-        types = None if node is None else node.types[binding.resource_type]
+        at, types = self._find(binding), self.node(binding.principal, binding.resource_type)
         if at is None or types is None:
             raise KeyError(binding)
         if self.table.set_terms(at, terms):
             pattern_type, name, host = int(binding.pattern_type), binding.resource_name, binding.host
-            pattern = (int(binding.resource_type), pattern_type, name)
-            self._compile(types, pattern_type, name, host, self.rows_at(pattern, binding.principal, host))
+            bucket = self.bucket((binding.resource_type, pattern_type, name))
+            self._compile(types, pattern_type, name, host, rows_at(bucket, binding.principal, host, self.table))
 
     def remove(self, binding: AclBinding) -> None:
         """Remove an existing ACL, and recompile its principal's entry on that pattern only."""
@@ -244,12 +222,6 @@ class AclIndex:
         at = self.table.find(acl_id)
         return None if at is None else self.table.acl(at)
 
-    def rows_at(self, pattern: tuple[int, int, str], principal: str, host: str) -> list[int]:
-        """The table's rows of this principal, with this host, on a pattern (types and name), in no order."""
-        resource_type, pattern_type, name = pattern
-        names = self.types[resource_type]
-        return rows_at(None if names is None else names.buckets(pattern_type).get(name), principal, host, self.table)
-
     def dismantle(self) -> Iterator[None]:
         """Free everything in short steps; the index is of no use afterwards."""
         for names in self.types:
@@ -260,10 +232,7 @@ class AclIndex:
         yield from self.table.dismantle()
 
     def _find(self, binding: AclBinding) -> int | None:
-        names = self.types[binding.resource_type]
-        if names is None:
-            return None
-        bucket = names.buckets(binding.pattern_type).get(binding.resource_name)
+        bucket = self.bucket((binding.resource_type, binding.pattern_type, binding.resource_name))
         codes = pack_codes(binding.resource_type, binding.pattern_type, binding.operation, binding.permission_type)
         for at in rows_at(bucket, binding.principal, binding.host, self.table):
             if self.table.codes[at] == codes:
@@ -290,10 +259,6 @@ class AclIndex:
 
 def mask_at(entry: Entry, address: ClientAddress) -> int:
     return entry.at(address) if isinstance(entry, HostMasks) else entry
-
-
-def _any_mask(_: str) -> int:
-    return 1
 
 
 def _put(entries: MutableMapping[str, Entry], name: str, entry: Entry | None) -> None:

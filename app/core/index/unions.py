@@ -7,15 +7,13 @@ merged, it is searched by itself.
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 
 from app.core.groups import Groups
 from app.core.index.masks import Entry, HostMasks
-from app.core.index.tree import AclIndex, TypeNode
-from app.core.kafka.codes import PatternType, ResourceType
+from app.core.index.tree import TYPES, AclIndex, TypeNode
 from app.core.kafka.hosts import ClientAddress
 
-_PATTERNS = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
-_TYPES = max(ResourceType) + 1
 _FEW = 2
 """Up to this many nodes are as cheap to search as one merged node."""
 _AT_ONCE = 64
@@ -58,8 +56,8 @@ class _UnionOfType:
         self.parts = tuple(nodes)
         if len(nodes) > _FEW:
             room = _MOST_MERGED
-            for node in sorted(nodes, key=_size):
-                room -= _size(node)
+            for node in sorted(nodes, key=attrgetter("size")):
+                room -= node.size
                 (self._rest if room >= 0 else self._apart).append(node)
 
     @property
@@ -71,7 +69,7 @@ class _UnionOfType:
         count = 0
         while self._rest and self._was_asked and count < _AT_ONCE:
             if self._merging is None:
-                self._merging = _entries(self._rest[-1])
+                self._merging = self._rest[-1].all_entries()
             for pattern_type, name, entry in islice(self._merging, _AT_ONCE - count):
                 known = self._merged.entries(pattern_type).get(name)
                 self._merged.put(pattern_type, name, entry if known is None else _joined(known, entry))
@@ -91,10 +89,10 @@ class Union:
     __slots__ = ("_types", "merged", "nodes")
 
     def __init__(self, index: AclIndex, groups: Groups) -> None:
-        found = map(index.principal, groups.principals)
+        found = map(index.principals.get, groups.principals)
         self.nodes = tuple(node for node in found if node is not None)
         """In the order of their names."""
-        self._types: list[_UnionOfType | None] = [None] * _TYPES
+        self._types: list[_UnionOfType | None] = [None] * TYPES
         self.merged = 0
         """How many entries are kept for it."""
 
@@ -165,13 +163,3 @@ def _joined(one: Entry, other: Entry) -> Entry:
         else:
             parts.append(each)
     return _JoinedMasks(mask, tuple(parts)) if parts else mask
-
-
-def _entries(node: TypeNode) -> Iterator[tuple[int, str, Entry]]:
-    for pattern_type in _PATTERNS:
-        for name, entry in node.entries(pattern_type).items():
-            yield pattern_type, name, entry
-
-
-def _size(node: TypeNode) -> int:
-    return len(node.literals) + len(node.prefixes)

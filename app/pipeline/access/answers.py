@@ -27,10 +27,9 @@ Answer = tuple[str, str, str | None]
 Question = tuple[str, str, int, int, str, Sequence[str] | None]
 """Principal, host, operation, resource type, resource name, names of groups."""
 
-SUPER_USER: Answer = (Verdict.SUPER_USER.result.value, Verdict.SUPER_USER.rule_word, None)
-DEFAULT_ALLOW: Answer = (Verdict.DEFAULT_ALLOW.result.value, Verdict.DEFAULT_ALLOW.rule_word, None)
-
 _PLAIN: dict[Verdict, Answer] = {each: (each.result.value, each.rule_word, None) for each in Verdict}
+SUPER_USER, DEFAULT_ALLOW = _PLAIN[Verdict.SUPER_USER], _PLAIN[Verdict.DEFAULT_ALLOW]
+
 _HEAD = FeedHead("", UUID(int=0), 0, GENESIS_HASH, 1)
 _KEPT_CALLERS = 10_000
 

@@ -24,7 +24,7 @@ from pyspark.sql import functions as sf
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
 from app.pipeline.access.lookup import Mask, answers_for
-from app.pipeline.access.patterns import PATTERN, RESOURCE, covering_patterns, patterns_of
+from app.pipeline.access.patterns import PATTERN, RESOURCE, by_pattern, covering_patterns, patterns_of
 from app.pipeline.history.schemas import MASKS, NODES, RESOURCES, columns
 from app.pipeline.history.snapshot import SavedResults, Snapshot
 from app.pipeline.spark.arrow import batch_of
@@ -40,7 +40,7 @@ _EXPANDED = columns(
 
 
 def masks_of(acls: DataFrame) -> DataFrame:
-    by_host = acls.withColumnRenamed("resource_name", "pattern_name").groupBy(*PATTERN, "principal", "host")
+    by_host = by_pattern(acls).groupBy(*PATTERN, "principal", "host")
     rolled = by_host.agg(
         sf.bit_or(permission_mask(AclPermissionType.ALLOW)).alias("allow_mask"),
         sf.bit_or(permission_mask(AclPermissionType.DENY)).alias("deny_mask"),

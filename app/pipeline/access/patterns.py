@@ -23,6 +23,16 @@ def patterns_of(frame: DataFrame) -> DataFrame:
     return frame.select(*PATTERN).distinct()
 
 
+def by_pattern(acls: DataFrame) -> DataFrame:
+    """ACLs with the column names of PATTERN."""
+    return acls.withColumnRenamed("resource_name", "pattern_name")
+
+
+def covering(resources: DataFrame, by_patterns: DataFrame) -> DataFrame:
+    """Each resource once for each of the rows `by_patterns` whose pattern covers it."""
+    return covering_patterns(resources, patterns_of(by_patterns)).join(by_patterns, list(PATTERN))
+
+
 def covering_patterns(resources: DataFrame, patterns: DataFrame) -> DataFrame:
     """Each resource once for each of the patterns that covers it: `pattern_type`, `pattern_name`."""
     name = sf.col("resource_name")

@@ -2,10 +2,9 @@
 
 A decision needs the ACLs of its principal, of its groups and of `User:*`, so principals are split into buckets, and
 every bucket gets the ACLs of groups, if any are named, and of `User:*` (those on a literal name only where it is asked
-about). A principal with more questions than a
-bucket should have is split by resource into several. A bucket's ACLs come first, in the order in which an image is
-loaded fastest, and its questions follow. Only allow.everyone.if.no.acl.found needs more: whether anyone has an ACL on
-the resource. A join finds that beforehand.
+about). A principal with more questions than a bucket should have is split by resource into several. A bucket's ACLs
+come first, in the order in which an image is loaded fastest, and its questions follow. Only
+allow.everyone.if.no.acl.found needs more: whether anyone has an ACL on the resource. A join finds that beforehand.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -23,7 +22,7 @@ from app.core.kafka.codes import CODED_FIELDS, WILDCARD, WILDCARD_PRINCIPAL
 from app.core.kafka.configs import ALLOW_EVERYONE
 from app.core.verdicts import AuthorizationResult, Rule
 from app.pipeline.access.answers import AFTER, BEFORE, BOTH, DEFAULT_ALLOW, SUPER_USER, Answer, Bucket
-from app.pipeline.access.patterns import LITERAL, PATTERN, RESOURCE, covering_patterns, patterns_of
+from app.pipeline.access.patterns import LITERAL, PATTERN, RESOURCE, by_pattern, covering
 from app.pipeline.history.decision_log import weighted
 from app.pipeline.history.schemas import columns
 from app.pipeline.history.snapshot import Snapshot
@@ -111,10 +110,9 @@ def replay_change(
 
 
 def _with_open(questions: DataFrame, sided_acls: DataFrame) -> DataFrame:
-    patterns = sided_acls.withColumnRenamed("resource_name", "pattern_name")
-    patterns = patterns.groupBy(*PATTERN).agg(sf.bit_or("sides").alias("sides"))
-    covered = covering_patterns(questions.select(*RESOURCE).distinct(), patterns_of(patterns))
-    covered = covered.join(patterns, list(PATTERN)).groupBy(*RESOURCE).agg(sf.bit_or("sides").alias("sides"))
+    both = sf.bit_or("sides").alias("sides")
+    patterns = by_pattern(sided_acls).groupBy(*PATTERN).agg(both)
+    covered = covering(questions.select(*RESOURCE).distinct(), patterns).groupBy(*RESOURCE).agg(both)
     sides = sf.coalesce(sf.col("sides"), sf.lit(0))
     open_before, open_after = (sides.bitwiseAND(sf.lit(bit)) == 0 for bit in (BEFORE, AFTER))
     marked = questions.join(covered, list(RESOURCE), "left")

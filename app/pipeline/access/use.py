@@ -14,7 +14,7 @@ from app.core.access.proposal import SEVERAL, prefixes_of
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
 from app.core.verdicts import AuthorizationResult, Rule
 from app.pipeline.access.patterns import LITERAL, RESOURCE
-from app.pipeline.access.replay import DEFAULT_BUCKETS, replay
+from app.pipeline.access.replay import replay
 from app.pipeline.access.resources import seen_resources
 from app.pipeline.history.schemas import RESOURCES, columns
 from app.pipeline.spark.arrow import batch_of, rows_in
@@ -84,7 +84,7 @@ def asked_of(decisions: DataFrame) -> DataFrame:
     return found.withColumns({"allowed": 1 - sf.col("last") % 2, "changed": changed}).drop("last", "denials")
 
 
-def answered(acls: DataFrame, asked: DataFrame, buckets: int = DEFAULT_BUCKETS) -> DataFrame:
+def answered(acls: DataFrame, asked: DataFrame, buckets: int) -> DataFrame:
     """Core's answers to all that was asked, by these ACLs alone and without groups: `result`, `rule`."""
     no_groups = sf.lit(None).cast("array<string>")
     nobody = asked.withColumns({"is_super_user": sf.lit(col=False), "groups": no_groups})

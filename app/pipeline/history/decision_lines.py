@@ -13,6 +13,7 @@ from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import parse_address
 from app.core.verdicts import Rule, Verdict
+from app.pipeline.history.schemas import INT_MAX, LONG_MAX
 
 # No line that the service writes is longer: a resource name and a principal of 32,767 bytes each, escaped.
 MAX_LINE_BYTES = 1024 * 1024
@@ -26,7 +27,6 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z\Z", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
 _GROUPS = "groups"
 """The one column that a line may lack, if the context named no groups."""
-_INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 _RESULT_OF_RULE = {(each.result.value, each.rule_word) for each in Verdict}
 
 
@@ -176,11 +176,11 @@ def _or(nothing: Value, check: Callable[[object], Value]) -> Callable[[object], 
 _CHECKS: dict[str, tuple[str, Callable[[object], Value]]] = {
     "time": ("a UTC time such as 2026-11-22T00:14:03.123456Z", _time),
     "epoch": ("a UUID", _or("", _uuid)),
-    "offset": ("a whole number of at least -1", _whole(-1, _LONG_MAX)),
+    "offset": ("a whole number of at least -1", _whole(-1, LONG_MAX)),
     "principal": ("a text", _text),
     "host": ("an IP address", _host),
     "listener_name": ("a text", _or(None, _text)),
-    "request_type": ("a 32-bit whole number or null", _or(None, _whole(-_INT_MAX, _INT_MAX))),
+    "request_type": ("a 32-bit whole number or null", _or(None, _whole(-INT_MAX, INT_MAX))),
     "client_id": ("a text", _or(None, _text)),
     "caller": ("a text", _or(None, _text)),
     "operation": _word_of(AclOperation.__members__),

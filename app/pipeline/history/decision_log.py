@@ -6,29 +6,24 @@ from datetime import UTC, date, datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from app.pipeline.history.log_pieces import LoggedHour, Piece, is_among, logged_hours, pieces_of
-from app.pipeline.history.schemas import DAY, DECISIONS, USES
+from app.pipeline.history.schemas import BATCH, DAY, DECISIONS, USES
 from app.pipeline.history.source import moment, timestamp
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
 from app.pipeline.spark.storage import Home
 
-_BATCH = StructField("batch", LongType())
-_STORED = StructType([*DECISIONS.fields, DAY, _BATCH])
-_STORED_USES = StructType([*USES.fields, DAY, _BATCH])
-_USE = (
-    "principal",
-    "host",
-    "operation",
-    "resource_type",
-    "resource_name",
-    "result",
-    "rule",
-    "acl_id",
-    "epoch",
-    "groups",
-)
+_STORED = StructType([*DECISIONS.fields, DAY, BATCH])
+_STORED_USES = StructType([*USES.fields, DAY, BATCH])
+# How these columns of USES are summed up; rows that agree in all others are one.
+_SUMS = {
+    "decisions": sf.sum,
+    "first_time": sf.min,
+    "last_time": sf.max,
+    "first_offset": sf.min,
+    "last_offset": sf.max,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +109,9 @@ def read_decisions(
 
 
 def uses_of(decisions: DataFrame) -> DataFrame:
-    each = weighted(decisions)
-    return (
-        each.groupBy(*_USE, "sampled")
-        .agg(
-            sf.sum("decisions").alias("decisions"),
-            *(sf.min(name).alias(name) for name in ("first_time", "first_offset")),
-            *(sf.max(name).alias(name) for name in ("last_time", "last_offset")),
-        )
-        .select(USES.fieldNames())
-    )
+    alike = [name for name in USES.fieldNames() if name not in _SUMS]
+    sums = (of(name).alias(name) for name, of in _SUMS.items())
+    return weighted(decisions).groupBy(*alike).agg(*sums).select(USES.fieldNames())
 
 
 def weighted(decisions: DataFrame) -> DataFrame:
@@ -182,16 +170,12 @@ def _lies_between(piece: Piece, since: datetime | None, until: datetime | None) 
 
 
 def log_window(decisions: DataFrame) -> LogWindow:
-    row = (
-        weighted(decisions)
-        .agg(
-            sf.coalesce(sf.sum("decisions"), sf.lit(0)).alias("decisions"),
-            sf.unix_micros(sf.min("first_time")).alias("first"),
-            sf.unix_micros(sf.max("last_time")).alias("last"),
-            sf.min("sampled").alias("sampled"),
-        )
-        .first()
+    sums = weighted(decisions).agg(
+        sf.coalesce(sf.sum("decisions"), sf.lit(0)),
+        sf.unix_micros(sf.min("first_time")),
+        sf.unix_micros(sf.max("last_time")),
+        sf.min("sampled"),
     )
-    values = (0, None, None, None) if row is None else tuple(row)
-    first, last = (None if each is None else moment(each) for each in values[1:3])
-    return LogWindow(values[0], first, last, values[3])
+    number, *times, sampled = sums.collect()[0]
+    first, last = (None if each is None else moment(each) for each in times)
+    return LogWindow(number, first, last, sampled)

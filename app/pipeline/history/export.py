@@ -12,20 +12,19 @@ from operator import itemgetter
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from app.core.records import record_hash
 from app.pipeline.history.manifests import Base, Batch, Exported, read_exported, write_base, write_batch
 from app.pipeline.history.records import CREATED, changes_by_hour, record_of
-from app.pipeline.history.schemas import ACLS, DAY, RECORDS
+from app.pipeline.history.schemas import ACLS, BATCH, DAY, RECORDS
 from app.pipeline.history.source import Head, ranges, read_changed_terms, read_records, read_table
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.home_lock import HomeLock
 from app.pipeline.spark.jdbc import JdbcSource
 from app.pipeline.spark.storage import Home
 
-_BATCH = StructField("batch", LongType())
-_WRITTEN = StructType([*RECORDS.fields, DAY, _BATCH])
+_WRITTEN = StructType([*RECORDS.fields, DAY, BATCH])
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +126,6 @@ def refuse_other_history(exported: Exported, head: Head) -> None:
         f"{why}; export into a new --home, and keep this one as the record of the old history (or rename its folder "
         f"`export`){advice}"
     )
-
-
-def exported_records(spark: SparkSession, home: Home) -> DataFrame:
-    """schemas.RECORDS and `day`. Raises PipelineError if there are none or some are missing."""
-    return records_of(spark, home, whole_export(spark, home)).drop(_BATCH.name)
 
 
 def whole_export(spark: SparkSession, home: Home) -> Exported:

@@ -86,8 +86,7 @@ def _start(
     last = exported.last_offset if offset is None else offset
     for document in _candidates(spark, home, exported, last):
         at = document["offset"]
-        path = SavedResults(spark, home, SNAPSHOTS).room(at, "acls")
-        acls = None if existing(spark, path) is None else spark.read.schema(ACLS).parquet(path)
+        acls = existing(spark, SavedResults(spark, home, SNAPSHOTS).room(at, "acls"), schema=ACLS)
         why = _unfit(spark, home, exported, document, acls)
         if why is None and acls is not None:
             return snapshot_of(document, acls)
@@ -157,8 +156,8 @@ def _end(records: DataFrame, start: Snapshot, offset: int | None, time: datetime
     ends = records.where(sf.col("offset") == sf.col("tx_last"))
     if time is not None:
         ends = ends.where(sf.col("recorded_at") <= timestamp(time))
-    last = ends.agg(sf.max_by(_place(), "offset").alias("last")).select("last.*").first()
-    return None if last is None or last["offset"] is None else last
+    last = ends.agg(sf.max_by(_place(), "offset").alias("last")).select("last.*").collect()[0]
+    return None if last["offset"] is None else last
 
 
 def _place() -> Column:
@@ -171,10 +170,9 @@ def _at(records: DataFrame, offset: int) -> Row:
     if row is None:
         raise PipelineError(f"the export lacks the record at offset {offset}; run `klamm pipeline reconcile`")
     if row["tx_last"] != offset:
-        first = records.where(sf.col("tx_last") == row["tx_last"]).agg(sf.min("offset")).first()
-        before = first[0] - 1 if first is not None else offset - 1
+        first = records.where(sf.col("tx_last") == row["tx_last"]).agg(sf.min("offset")).collect()[0][0]
         raise PipelineError(
-            f"offset {offset} is inside a transaction, where no state was ever visible; take {before} (before it) or "
-            f"{row['tx_last']} (after it)"
+            f"offset {offset} is inside a transaction, where no state was ever visible; take {first - 1} (before it) "
+            f"or {row['tx_last']} (after it)"
         )
     return row

@@ -21,9 +21,8 @@ from app.pipeline.history.decision_lines import MAX_LINE_BYTES
 from app.pipeline.history.line_reader import FAULT, PARSED, PLACE, parse_batches
 from app.pipeline.history.log_files import NOTHING, Content, LogFile, Taken, files_in
 from app.pipeline.history.log_pieces import batch_room, hour, sums
-from app.pipeline.history.schemas import FILES
+from app.pipeline.history.schemas import FILES, LONG_MAX
 from app.pipeline.spark.home_lock import HomeLock
-from app.pipeline.spark.options import LONG_MAX
 from app.pipeline.spark.storage import Home, versions, write_document
 
 # How far a service's clock may be ahead of this one.

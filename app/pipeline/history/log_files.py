@@ -14,11 +14,12 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
-from app.pipeline.history.schemas import FILES
+from app.pipeline.history.schemas import BATCH, FILES
 from app.pipeline.spark.checkpoint import checkpointed
 from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.faults import text_of
 from app.pipeline.spark.storage import Home, existing
 
 # Open files begin with `_` and are left alone.
@@ -28,7 +29,7 @@ _GONE = ("FILE_NOT_EXIST", "FileNotFoundException")
 _CLOSED_TO_US = ("AccessControlException", "AccessDenied", "Permission denied")
 _UNREADABLE = ("FAILED_READ_FILE", *_GONE, *_CLOSED_TO_US, "EOFException", "ZipException", "not in gzip format")
 
-_STORED = StructType([*FILES.fields, StructField("batch", LongType())])
+_STORED = StructType([*FILES.fields, BATCH])
 
 NOTHING = -1
 
@@ -39,11 +40,6 @@ class LogFile(NamedTuple):
     path: str
     bytes: int
     modified: int
-
-    @property
-    def stem(self) -> str:
-        """Its name, whether it is compressed or not."""
-        return stem_of(self.path)
 
 
 class Content(NamedTuple):
@@ -64,20 +60,17 @@ def files_in(spark: SparkSession, kind: str, folders: Sequence[str], **options: 
     return reader.options(**options).load(list(folders))
 
 
-def log_files(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
-    listed = files_in(spark, "binaryFile", folders).select(
-        sf.col("_metadata.file_path").alias("path"),
-        sf.col("_metadata.file_size").alias("bytes"),
-        sf.unix_micros("_metadata.file_modification_time").alias("modified"),
-    )
-    return listed.where("bytes > 0").distinct()
-
-
 def new_files(spark: SparkSession, folders: Sequence[str], known: DataFrame) -> list[LogFile]:
     """Those that nobody has looked at yet, the oldest first. Raises PipelineError if one can't be seen."""
-    shortcut = known.select("path", "bytes", "modified")
+    facts = ["path", "bytes", "modified"]
     try:
-        rows = log_files(spark, folders).join(shortcut, ["path", "bytes", "modified"], "left_anti").collect()
+        listed = files_in(spark, "binaryFile", folders).select(
+            sf.col("_metadata.file_path").alias("path"),
+            sf.col("_metadata.file_size").alias("bytes"),
+            sf.unix_micros("_metadata.file_modification_time").alias("modified"),
+        )
+        there = listed.where("bytes > 0").distinct()
+        rows = there.join(known.select(facts), facts, "left_anti").collect()
     except (PySparkException, Py4JError) as fault:
         raise explained(spark, folders, fault) from fault
     return sorted((LogFile(*row) for row in rows), key=lambda file: (file.modified, file.path))
@@ -85,7 +78,7 @@ def new_files(spark: SparkSession, folders: Sequence[str], known: DataFrame) -> 
 
 def explained(spark: SparkSession, folders: Sequence[str], fault: PySparkException | Py4JError) -> Exception:
     """The fault itself, unless it comes from reading the log."""
-    text = unquote(f"{fault}\n{getattr(fault, '_stackTrace', '') or ''}")
+    text = unquote(text_of(fault))
     if isinstance(fault, AnalysisException) and fault.getCondition() == "PATH_NOT_FOUND":
         missing = (fault.getMessageParameters() or {}).get("path", folders[0])
         return PipelineError(f"there is no folder `{missing}`; name the decision log's folder with --decisions")
@@ -121,11 +114,10 @@ def known_files(spark: SparkSession, home: Home, batches: Mapping[int, Mapping[s
     if not wanted:
         return spark.createDataFrame([], FILES)
     path = home.room("decisions", "files")
-    stored = existing(spark, path)
-    found = None if stored is None else spark.read.schema(_STORED).parquet(path)
-    rows = None if found is None else found.where(sf.col("batch").isin(list(batches))).drop("batch")
-    # Each batch is written into the same folder, which drops Spark's cache: all would be read again for each batch.
-    rows = None if rows is None else checkpointed(rows)
+    rows = existing(spark, path, schema=_STORED)
+    if rows is not None:
+        # Each batch is written into the same folder, which drops Spark's cache: all would be read again for each batch.
+        rows = checkpointed(rows.where(sf.col("batch").isin(list(batches))).drop("batch"))
     if rows is None or rows.count() != wanted:
         raise PipelineError(
             f"`{path}` is incomplete, so it is unknown which files of the decision log were read: restore it, or "
@@ -147,7 +139,7 @@ class Taken:
         self._streams |= {stream: [] for stream in fresh}
         rows = self.known.where(sf.col("stream").isin(fresh)).select("stream", "position", "digest", "path").distinct()
         for stream, position, digest, path in rows.collect() if fresh else ():
-            self._streams[stream].append(_Part(Content(stream, position, digest), stem_of(path)))
+            self._streams[stream].append(_Part(Content(stream, position, digest), _stem_of(path)))
 
     def take(self, file: LogFile, content: Content, digest_at: Callable[[int], int | None]) -> int:
         """The line after which to take this file; NOTHING if all of it is known.
@@ -155,20 +147,23 @@ class Taken:
         `digest_at` returns the digest of its lines up to one of them.
         """
         there = self._streams[content.stream]
-        after = _after(there, file, content, digest_at)
-        there.append(_Part(content, file.stem))
+        part = _Part(content, _stem_of(file.path))
+        after = _after(there, part, digest_at)
+        there.append(part)
         return after
 
 
-def _after(there: list[_Part], file: LogFile, content: Content, digest_at: Callable[[int], int | None]) -> int:
+def _after(there: list[_Part], part: _Part, digest_at: Callable[[int], int | None]) -> int:
+    content, stem = part
     if any(each.content == content for each in there):
         return NOTHING
     # Two streams that begin with the same decision are told apart by all their lines, and a shorter one by its name.
-    if any(each.content.position > content.position and each.stem == file.stem for each in there):
+    if any(each.content.position > content.position and each.stem == stem for each in there):
         return NOTHING
     shorter = sorted({each.content for each in there if each.content.position < content.position}, reverse=True)
     return next((each.position for each in shorter if digest_at(each.position) == each.digest), 0)
 
 
-def stem_of(path: str) -> str:
+def _stem_of(path: str) -> str:
+    """The file's name, whether it is compressed or not."""
     return unquote(path).rpartition("/")[2].removesuffix(".gz").removesuffix(".jsonl")

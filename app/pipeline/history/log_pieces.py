@@ -9,7 +9,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 from typing import Any
 
@@ -19,9 +19,6 @@ from pyspark.sql import functions as sf
 from app.pipeline.history.records import HOUR_S
 from app.pipeline.history.source import moment
 from app.pipeline.spark.storage import Home, read_documents
-
-_DAY_HOURS = 86_400 // HOUR_S
-_BEGAN = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ def is_among(pieces: Iterable[Piece]) -> Column:
 def _by_day(hours: Iterable[Sequence[Any]]) -> dict[str, list[Sequence[Any]]]:
     found: dict[str, list[Sequence[Any]]] = defaultdict(list)
     for each in hours:
-        found[str((_BEGAN + timedelta(days=each[0] // _DAY_HOURS)).date())].append(each)
+        found[str(_began(each[0]).date())].append(each)
     return found
 
 
@@ -111,6 +108,10 @@ class LoggedHour:
 
 def hour() -> Column:
     return sf.floor(sf.unix_seconds("time") / HOUR_S).cast("bigint")
+
+
+def _began(number: int) -> datetime:
+    return moment(number * HOUR_S * 1_000_000)
 
 
 def sums() -> tuple[Column, ...]:
@@ -136,8 +137,7 @@ def logged_hours(kept: Iterable[Sequence[Any]]) -> list[LoggedHour]:
     """In order; an hour that is in several batches comes once."""
     found: dict[int, LoggedHour] = {}
     for number, decisions, first, last, sampled, allowed, denied in kept:
-        began = _BEGAN + timedelta(seconds=number * HOUR_S)
-        each = LoggedHour(began, decisions, moment(first), moment(last), sampled, allowed, denied)
+        each = LoggedHour(_began(number), decisions, moment(first), moment(last), sampled, allowed, denied)
         there = found.get(number)
         found[number] = each if there is None else _together(there, each)
     return [found[number] for number in sorted(found)]

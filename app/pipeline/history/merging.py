@@ -6,7 +6,7 @@ the next run, for readers that have begun with them.
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
@@ -78,19 +78,13 @@ def _merge(log: DecisionLog, day: str, pieces: Sequence[Piece], lock: HomeLock) 
         )
     uses_of(written).coalesce(files).write.mode("overwrite").parquet(rooms["uses"])
     lock.check()
-    write_document(spark, merged_room(home, day), _manifest(log, day, number, through, hours))
-
-
-def _manifest(
-    log: DecisionLog, day: str, number: int, through: int, hours: Sequence[Sequence[object]]
-) -> Mapping[str, object]:
-    decisions = sum(int(str(each[1])) for each in hours)
-    return {
+    manifest = {
         "job": "ingest",
         "day": day,
         "batch": number,
         "through": through,
-        "decisions": decisions,
+        "decisions": wanted,
         "hours": hours,
-        **versions(log.spark),
+        **versions(spark),
     }
+    write_document(spark, merged_room(home, day), manifest)

@@ -13,7 +13,7 @@ from app.core.records import record_hash
 from app.pipeline.history.export import BatchFacts
 from app.pipeline.history.manifests import Exported
 from app.pipeline.history.records import record_of
-from app.pipeline.history.schemas import BINDING_FIELDS, RECORDS, TERMS, columns
+from app.pipeline.history.schemas import ACL_FIELDS, RECORDS, columns
 from app.pipeline.spark.arrow import batch_of, rows_in
 
 # How many differences are named; all are counted.
@@ -21,7 +21,6 @@ SHOWN = 20
 # How many records one task follows; the last one of each stretch also starts the next.
 _STRETCH = 65_536
 
-_FIELDS = (*BINDING_FIELDS, *TERMS)
 _FOUND = columns("checked bigint, broken bigint, offset bigint, why string")
 
 
@@ -122,18 +121,18 @@ def check_batches(exported: Exported, measured: dict[int, BatchFacts]) -> Check:
     return Check("batches", f"{rows} records in {len(measured)} batches", len(faults), faults[:SHOWN])
 
 
-def check_chain(name: str, facts: ChainFacts) -> Check:
+def check_chain(facts: ChainFacts) -> Check:
     examples = [f"offset {offset}: {why}" for offset, why in facts.examples]
-    return Check(name, f"{facts.checked} records followed", facts.broken, examples[:SHOWN])
+    return Check("hash chain", f"{facts.checked} records followed", facts.broken, examples[:SHOWN])
 
 
 def check_acls(folded: DataFrame, stored: DataFrame, offset: int) -> Check:
-    left = folded.select("id", sf.struct(*_FIELDS).alias("folded"))
-    right = stored.select("id", sf.struct(*_FIELDS).alias("stored"))
+    left = folded.select("id", sf.struct(*ACL_FIELDS).alias("folded"))
+    right = stored.select("id", sf.struct(*ACL_FIELDS).alias("stored"))
     rows = left.join(right, "id", "full_outer")
     differ = ~sf.col("folded").eqNullSafe(sf.col("stored"))
-    counts = rows.agg(sf.count("folded"), sf.count("stored"), sf.count_if(differ)).first()
-    folded_count, stored_count, differences = (0, 0, 0) if counts is None else counts
+    counts = rows.agg(sf.count("folded"), sf.count("stored"), sf.count_if(differ)).collect()[0]
+    folded_count, stored_count, differences = counts
     shown = rows.where(differ).orderBy("id").limit(SHOWN).collect() if differences else []
     examples = [_difference(row) for row in shown]
     summary = f"{folded_count} ACLs by the records, {stored_count} in the table, at offset {offset}"
@@ -159,7 +158,7 @@ def _difference(row: Row) -> str:
 
 
 def _binding(fields: Row) -> str:
-    return "(" + ", ".join(f"{name}={fields[name]!r}" for name in _FIELDS) + ")"
+    return "(" + ", ".join(f"{name}={fields[name]!r}" for name in ACL_FIELDS) + ")"
 
 
 def _quoted(value: str | None) -> str:

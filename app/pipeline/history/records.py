@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.records import AccessControlEntryRecord, ConfigRecord, Record, RemoveAccessControlEntryRecord
-from app.pipeline.history.schemas import BINDING_FIELDS, TERMS
+from app.pipeline.history.schemas import ACL_FIELDS, BINDING_FIELDS
 from app.pipeline.history.source import moment
 from app.pipeline.spark.errors import PipelineError
 
@@ -21,8 +21,6 @@ HOUR_S = 3_600
 CREATED, REMOVED, CONFIGURED = (
     kind.__name__ for kind in (AccessControlEntryRecord, RemoveAccessControlEntryRecord, ConfigRecord)
 )
-
-_FIELDS = (*BINDING_FIELDS, *TERMS)
 
 # Only words that an ACL can have: UNKNOWN, ANY and MATCH belong to filters.
 _WORDS: dict[str, tuple[str, ...]] = {
@@ -67,9 +65,8 @@ def refuse_unreadable(records: DataFrame) -> None:
     has_words = reduce(and_, (sf.col(name).isin(*words) for name, words in _WORDS.items()))
     is_known = (sf.col("kind") == CONFIGURED) | (sf.col("kind").isin(CREATED, REMOVED) & has_words)
     unreadable = records.where(~sf.coalesce(is_known, sf.lit(col=False)))
-    first = unreadable.agg(sf.min_by(sf.struct("offset", "kind", *_WORDS), "offset")).first()
-    if first is not None and first[0] is not None:
-        row = first[0].asDict()
+    row = unreadable.agg(sf.min_by(sf.struct("offset", "kind", *_WORDS), "offset")).collect()[0][0]
+    if row is not None:
         words = ", ".join(f"{name} `{row[name]}`" for name in _WORDS if row[name] is not None)
         told = f"`{row['kind']}`" + (f" with {words}" if words else "")
         raise PipelineError(
@@ -80,16 +77,16 @@ def refuse_unreadable(records: DataFrame) -> None:
 
 def fold_acls(records: DataFrame, base: DataFrame) -> DataFrame:
     changes = records.where(sf.col("kind").isin(CREATED, REMOVED)).select(
-        sf.col("acl_id").alias("id"), "offset", (sf.col("kind") == CREATED).alias("is_there"), *_FIELDS
+        sf.col("acl_id").alias("id"), "offset", (sf.col("kind") == CREATED).alias("is_there"), *ACL_FIELDS
     )
     # Before every record: offsets begin at 1.
-    there = base.select("id", sf.lit(0).alias("offset"), sf.expr("true AS is_there"), *_FIELDS)
+    there = base.select("id", sf.lit(0).alias("offset"), sf.expr("true AS is_there"), *ACL_FIELDS)
     latest = (
         there.unionByName(changes)
         .groupBy("id")
-        .agg(sf.max_by(sf.struct("is_there", *_FIELDS), "offset").alias("latest"))
+        .agg(sf.max_by(sf.struct("is_there", *ACL_FIELDS), "offset").alias("latest"))
     )
-    return latest.where("latest.is_there").select("id", *(f"latest.{name}" for name in _FIELDS))
+    return latest.where("latest.is_there").select("id", *(f"latest.{name}" for name in ACL_FIELDS))
 
 
 def changes_by_hour(records: DataFrame) -> list[list[int]]:

@@ -11,18 +11,24 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.types import StructField, StructType
 
+INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
+"""The largest `int` and `bigint`."""
+
 _TEXTS = st.ArrayType(st.StringType(), containsNull=False)
-_TYPES: Final[dict[str, st.DataType]] = {
-    "bigint": st.LongType(),
-    "binary": st.BinaryType(),
-    "boolean": st.BooleanType(),
-    "date": st.DateType(),
-    "double": st.DoubleType(),
-    "int": st.IntegerType(),
-    "string": st.StringType(),
-    "timestamp": st.TimestampType(),
-    "array<string>": _TEXTS,
-    "array<array<string>>": st.ArrayType(_TEXTS, containsNull=False),
+_TYPES: Final = {
+    each.simpleString(): each
+    for each in (
+        st.LongType(),
+        st.BinaryType(),
+        st.BooleanType(),
+        st.DateType(),
+        st.DoubleType(),
+        st.IntegerType(),
+        st.StringType(),
+        st.TimestampType(),
+        _TEXTS,
+        st.ArrayType(_TEXTS, containsNull=False),
+    )
 }
 _COLUMN = re.compile(r"(\w+) ([\w<>]+)( not null)?")
 
@@ -47,6 +53,9 @@ _TERMS = "expires_s bigint, owner string"
 TERMS = tuple(columns(_TERMS).fieldNames())
 """When an ACL ends, in seconds since 1970, and its owner; null: never, and none."""
 NO_TERMS = (None,) * len(TERMS)
+
+ACL_FIELDS = (*BINDING_FIELDS, *TERMS)
+"""All of an ACL but its id."""
 
 ACLS = columns(f"id string not null, {_BINDING}, {_TERMS}")
 """ACLs at one offset. `id` is the UUID as text."""
@@ -121,5 +130,5 @@ FLIPS = columns(
 )
 """Decisions of the log that a change would turn, grouped. `hosts` holds at most ten of them."""
 
-DAY = StructField("day", st.DateType())
-"""The partition of records and decisions in Parquet (UTC)."""
+DAY, BATCH = StructField("day", st.DateType()), StructField("batch", st.LongType())
+"""The partitions of records and decisions in Parquet: the day in UTC, and the number of the batch."""

@@ -61,14 +61,14 @@ def load_snapshot(spark: SparkSession, home: Home, offset: int | None = None) ->
     document = saved[wanted]
     # INVARIANT: no answer ever comes from only a part of the ACLs: without a DENY it could be a wrong ALLOW.
     path = results.room(wanted, "acls")
-    acls = existing(spark, path)
+    acls = existing(spark, path, schema=ACLS)
     found = 0 if acls is None else acls.count()
     if acls is None or found != document["acls"]:
         raise PipelineError(
             f"the snapshot at offset {wanted} has {found:,} of its {document['acls']:,} ACLs; remove "
             f"`{path.removesuffix('/acls')}` and run `klamm pipeline snapshot --offset {wanted}` again"
         )
-    return snapshot_of(document, spark.read.schema(ACLS).parquet(path))
+    return snapshot_of(document, acls)
 
 
 def snapshot_of(manifest: Mapping[str, Any], acls: DataFrame) -> Snapshot:

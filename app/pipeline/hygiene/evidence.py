@@ -81,7 +81,7 @@ class Log:
     """USES, persisted."""
     coverage: Coverage
     judged: DataFrame | None
-    """The ACLs (`acl_id`) of which it covers enough time to judge them."""
+    """The ACLs (`id`) of which it covers enough time to judge them."""
     summary: str
 
     @property
@@ -127,7 +127,7 @@ def log_of(context: JobContext, arguments: argparse.Namespace, snapshot: Snapsho
 def _judged(context: JobContext, days: int, snapshot: Snapshot, coverage: Coverage) -> tuple[DataFrame | None, str]:
     covered = f"the log covers {coverage}"
     if days == 0:
-        return snapshot.in_effect.select(sf.col("id").alias("acl_id")), covered
+        return snapshot.in_effect.select("id"), covered
     since = coverage.reaching_back(days)
     if since is None:
         need = f"{_LEFT_OUT}: {covered} and must cover {days} days (--min-days)"
@@ -156,7 +156,7 @@ def names_of(context: JobContext, arguments: argparse.Namespace, log: Log | None
 
 
 def _there_at(context: JobContext, snapshot: Snapshot, time: datetime) -> DataFrame | None:
-    """The ACLs (`acl_id`) of the snapshot that, by an export, existed at this time; None if no export shows it.
+    """The ACLs (`id`) of the snapshot that, by an export, existed at this time; None if no export shows it.
 
     Only records after this time are read. The ACLs that an export begins with are only known to have existed
     when it began.
@@ -166,7 +166,7 @@ def _there_at(context: JobContext, snapshot: Snapshot, time: datetime) -> DataFr
         raise PipelineError(damage(faults))
     if exported is None or exported.epoch != snapshot.epoch or exported.last_offset < snapshot.offset:
         return None
-    there = snapshot.in_effect.select(sf.col("id").alias("acl_id"))
+    there = snapshot.in_effect.select("id")
     if exported.base is not None and datetime.fromisoformat(exported.base.taken_at) > time:
         return there.limit(0)
     later = exported.since(time.astimezone(UTC).date())
@@ -174,4 +174,4 @@ def _there_at(context: JobContext, snapshot: Snapshot, time: datetime) -> DataFr
     # INVARIANT: an ACL whose record is lost must not look old.
     refuse_partial(records, later)
     young = records.filter((sf.col("kind") == CREATED) & (sf.col("recorded_at") > timestamp(time)))
-    return there.join(young.select("acl_id"), "acl_id", "left_anti")
+    return there.join(young.select(sf.col("acl_id").alias("id")), "id", "left_anti")

@@ -1,7 +1,7 @@
 """Findings of hygiene: their one shape, the commands that mend them, and how they are saved, by their snapshot."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ JOB = "hygiene"
 _LISTED = 200
 """How many findings of each kind are listed for people."""
 _LISTED_CHARACTERS = 3_000_000
+_KEY_DIGITS, _TIME_DIGITS = 20, 8
 
 
 def found_in(
@@ -82,33 +83,48 @@ def load_findings(spark: SparkSession, home: Home, offset: int | None = None) ->
 def save_findings(
     home: Home,
     snapshot: Snapshot,
-    first: DataFrame,
-    others: Callable[[Callable[[], DataFrame]], Iterable[DataFrame]],
+    search: Callable[[Callable[[], DataFrame]], Iterable[DataFrame]],
     looked_at: Mapping[str, Any],
     tool: str,
 ) -> HygieneFindings:
     """Save what was found (FOUND) in a snapshot, in place of what is at its offset, with this tool's commands.
 
-    `others` yields the findings after the `first`; it is given a function that reads what was saved so far.
+    `search` yields them part by part; it is given a function that reads what was saved so far.
     """
-    spark = first.sparkSession
+    spark = snapshot.acls.sparkSession
     results = SavedResults(spark, home, JOB)
     manifest = results.begin(snapshot, {**looked_at, "tool": tool})
     # Part by part, as Spark takes longer to plan all of them at once than to run them.
     parts, path = (results.room(snapshot.offset, name) for name in ("parts", "findings"))
-    first.write.mode("overwrite").parquet(parts)
 
     def saved() -> DataFrame:
         return spark.read.schema(FOUND).parquet(parts)
 
-    for part in others(saved):
-        part.write.mode("append").parquet(parts)
+    for number, part in enumerate(search(saved)):
+        part.write.mode("append" if number else "overwrite").parquet(parts)
     mended(one_by_acl(saved()), tool).write.mode("overwrite").parquet(path)
     findings = spark.read.schema(FINDINGS).parquet(path)
     counted = {row["kind"]: row["count"] for row in findings.groupBy("kind").count().collect()}
     write_document(spark, results.room(snapshot.offset, "listed"), {"findings": listed(findings, saved(), counted)})
     spark.createDataFrame([], FOUND).write.mode("overwrite").parquet(parts)
     return HygieneFindings(findings, results.complete(manifest, {kind: counted.get(kind, 0) for kind in KINDS}))
+
+
+def save_last_used(home: Home, snapshot: Snapshot, uses: DataFrame) -> None:
+    """When each ACL last decided something, and each principal was last decided on, for readers that have no Spark.
+
+    One file of sorted lines of equal length, so that bisection finds a key in a file of any size. A line is the first
+    digits of the SHA-256 of an ACL's id or of a principal, and the seconds since 1970, in hex. `uses` are USES of the
+    part of the log that is examined.
+    """
+    time = sf.unix_seconds("last_time").alias("time")
+    by_acl = uses.where(sf.col("acl_id").isNotNull()).select(sf.col("acl_id").alias("of"), time)
+    last = by_acl.unionByName(uses.select(sf.col("principal").alias("of"), time)).groupBy("of").agg(sf.max("time"))
+    line = sf.concat(
+        sf.substring(sf.sha2("of", 256), 1, _KEY_DIGITS), sf.lpad(sf.hex("max(time)"), _TIME_DIGITS, "0")
+    ).alias("value")
+    room = SavedResults(uses.sparkSession, home, JOB).room(snapshot.offset, "last-used")
+    last.select(line).coalesce(1).sortWithinPartitions("value").write.mode("overwrite").text(room)
 
 
 def listed(findings: DataFrame, parts: DataFrame, counts: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -127,11 +143,9 @@ def listed(findings: DataFrame, parts: DataFrame, counts: Mapping[str, int]) -> 
             "is_mended": bool(row["mend"]),
             "narrower": narrower.get(row["acl_id"], []),
         }
-        left -= (size := len(json.dumps(entry)))
-        if left < 0:
-            left += size
-            continue
-        found.append(entry)
+        if (size := len(json.dumps(entry))) <= left:
+            left -= size
+            found.append(entry)
     return found
 
 
@@ -151,12 +165,14 @@ def one_by_acl(found: DataFrame) -> DataFrame:
     # INVARIANT: no ACL is removed as REDUNDANT because of one that also goes.
     redundant = found.where(removed).join(going(found), "by_acl_id", "left_anti").select(*FOUND.fieldNames())
     settled = found.where(~removed).unionByName(redundant)
-    order = sf.array_position(sf.array(*map(sf.lit, (VOID, REDUNDANT, DETACHED, UNUSED, OVER_BROAD))), sf.col("kind"))
-    first = settled.groupBy("acl_id").agg(sf.min_by(sf.struct(*FOUND.fieldNames()), order).alias("found"))
+    place = _place_in((VOID, REDUNDANT, DETACHED, UNUSED, OVER_BROAD))
+    first = settled.groupBy("acl_id").agg(sf.min_by(sf.struct(*FOUND.fieldNames()), place).alias("found"))
     return first.select("found.*")
 
 
 def in_order(findings: DataFrame) -> DataFrame:
-    place = sf.array_position(sf.array(*map(sf.lit, KINDS)), sf.col("kind"))
-    order = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
-    return findings.orderBy(place, sf.col("covered").desc_nulls_last(), *order)
+    return findings.orderBy(_place_in(KINDS), sf.col("covered").desc_nulls_last(), *BINDING_FIELDS)
+
+
+def _place_in(kinds: Sequence[str]) -> Column:
+    return sf.array_position(sf.array(*map(sf.lit, kinds)), sf.col("kind"))

@@ -16,10 +16,17 @@ from app.pipeline.context import JobContext
 from app.pipeline.history.export import acls_ever
 from app.pipeline.history.manifests import read_exported
 from app.pipeline.history.schemas import ACLS, FOUND
-from app.pipeline.history.snapshot import SavedResults, Snapshot
+from app.pipeline.history.snapshot import Snapshot
 from app.pipeline.hygiene.evidence import Log, left_out, names_of
-from app.pipeline.hygiene.findings import DETACHED, JOB, REDUNDANT, UNUSED, HygieneFindings, going, save_findings
-from app.pipeline.hygiene.last_used import save_last_used
+from app.pipeline.hygiene.findings import (
+    DETACHED,
+    REDUNDANT,
+    UNUSED,
+    HygieneFindings,
+    going,
+    save_findings,
+    save_last_used,
+)
 from app.pipeline.hygiene.shadowed import shadowed, with_reading
 from app.pipeline.hygiene.usage import broad_acls, closed_without_acl, detached, narrowed, over_broad, unused
 from app.pipeline.spark.checkpoint import checkpointed
@@ -42,29 +49,25 @@ class Search:
             "left_out": left_out(self.log),
             "resources": self.arguments.resources,
         }
-        read = with_reading(self.snapshot.in_effect).persist()
-
-        def others(saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
-            read.unpersist()
-            if self.log is not None:
-                results = SavedResults(self.context.spark, self.context.home, JOB)
-                save_last_used(results, self.snapshot.offset, self.log.decisions)
-            return self._others(saved)
-
-        return save_findings(self.context.home, self.snapshot, shadowed(read), others, looked_at, self.arguments.tool)
+        return save_findings(self.context.home, self.snapshot, self._parts, looked_at, self.arguments.tool)
 
     @property
     def _lasting(self) -> DataFrame:
         """The ACLs that don't end: only they are judged by use, and only they can replace another."""
         return self.snapshot.in_effect.where(sf.col("expires_s").isNull())
 
-    def _others(self, saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
+    def _parts(self, saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
+        read = with_reading(self.snapshot.in_effect).persist()
+        yield shadowed(read)
+        read.unpersist()
+        if self.log is not None:
+            save_last_used(self.context.home, self.snapshot, self.log.decisions)
         names, acls, log = names_of(self.context, self.arguments, self.log), self._lasting, self.log
         if names.of_listed_types is not None:
             logged = [] if log is None else [log.words]
             yield detached(acls, names.of_listed_types, " and ".join([self.arguments.resources, *logged]))
         if log is not None and log.judged is not None and names.seen is not None:
-            judged = checkpointed(log.judged.select(sf.col("acl_id").alias("id")))
+            judged = checkpointed(log.judged)
             yield detached(acls.join(judged, "id", "left_semi"), names.of_other_types(names.seen), log.words)
             yield from self._by_use(log, judged, names.known(names.seen), saved)
         if names.seen is not None:

@@ -16,15 +16,15 @@ from app.pipeline.access.effective import permission_mask
 from app.pipeline.access.patterns import (
     PATTERN,
     PREFIXED,
+    by_pattern,
     patterns_of,
     range_lengths,
     wider_patterns,
     with_covering_keys,
     with_host_keys,
 )
-from app.pipeline.history.schemas import rfc3339
+from app.pipeline.history.schemas import LONG_MAX, rfc3339
 from app.pipeline.hygiene.findings import REDUNDANT, VOID, found_in
-from app.pipeline.spark.options import LONG_MAX
 
 _CELL = (*PATTERN, "principal", "host_key")
 _ALLOW, _DENY = AclPermissionType.ALLOW.name, AclPermissionType.DENY.name
@@ -36,8 +36,7 @@ _NEVER = LONG_MAX
 def with_reading(acls: DataFrame) -> DataFrame:
     mask = permission_mask(AclPermissionType.ALLOW).bitwiseOR(permission_mask(AclPermissionType.DENY))
     ends = sf.coalesce("expires_s", sf.lit(_NEVER))
-    read = acls.withColumnRenamed("resource_name", "pattern_name").withColumns({"mask": mask, "ends_s": ends})
-    return with_host_keys(read)
+    return with_host_keys(by_pattern(acls).withColumns({"mask": mask, "ends_s": ends}))
 
 
 def shadowed(read: DataFrame, asked: DataFrame | None = None) -> DataFrame:

@@ -8,12 +8,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from app.core.kafka.bindings import AclBinding
-from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, ResourceType
+from app.core.kafka.codes import (
+    WILDCARD,
+    WILDCARD_PRINCIPAL,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+)
 from app.core.kafka.operations import ALLOW_MASK
 from app.core.kafka.validation import validate_new_acl
 from app.core.verdicts import AuthorizationResult, Rule
 from app.pipeline.access.effective import masks_of, nodes_of
-from app.pipeline.access.patterns import LITERAL, PATTERN, PREFIXED, RESOURCE, covering_patterns, patterns_of
+from app.pipeline.access.patterns import LITERAL, PATTERN, PREFIXED, RESOURCE, by_pattern, covering, patterns_of
 from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, FOUND
 from app.pipeline.hygiene.findings import DETACHED, OVER_BROAD, UNUSED, found_in
 from app.pipeline.spark.arrow import batch_of
@@ -40,18 +47,17 @@ def detached(acls: DataFrame, resources: DataFrame, known_by: str) -> DataFrame:
     a list of topics says nothing about groups. So are DENYs: they may be meant for a future name.
     """
     allowing = acls.where(sf.col("permission_type") == _ALLOW)
-    living = patterns_of(nodes_of(resources, masks_of(allowing)))
+    living = patterns_of(nodes_of(resources, masks_of(allowing))).withColumnRenamed("pattern_name", "resource_name")
     judged = allowing.where(sf.col("resource_type") != ResourceType.CLUSTER.name)
     judged = judged.where((sf.col("pattern_type") != LITERAL) | (sf.col("resource_name") != WILDCARD))
     judged = judged.join(resources.select("resource_type").distinct(), "resource_type", "left_semi")
-    found = judged.withColumnRenamed("resource_name", "pattern_name").join(living, list(PATTERN), "left_anti")
-    named = found.withColumnRenamed("pattern_name", "resource_name")
+    found = judged.join(living, [*RESOURCE, "pattern_type"], "left_anti")
     kind, name = sf.lower("resource_type"), sf.col("resource_name")
     literal = sf.format_string("no %s `%s` is known", kind, name)
     prefixed = sf.format_string("no known %s begins with `%s`", kind, name)
     unknown = sf.when(sf.col("pattern_type") == LITERAL, literal).otherwise(prefixed)
     why = sf.concat(unknown, sf.lit(f" in {known_by}"))
-    return found_in(named, sf.lit(DETACHED), why=why, covered=sf.lit(0))
+    return found_in(found, sf.lit(DETACHED), why=why, covered=sf.lit(0))
 
 
 def unused(
@@ -60,7 +66,7 @@ def unused(
     logged: DataFrame,
     *,
     log: str,
-    allow_everyone: bool = True,
+    allow_everyone: bool,
     judged: DataFrame,
 ) -> DataFrame:
     """ALLOW ACLs (FOUND) that can go, all together, without a decision of the log changing.
@@ -79,7 +85,7 @@ def unused(
     return found_in(old.join(needed, "id", "left_anti"), sf.lit(UNUSED), why=why, used=sf.lit(0))
 
 
-def over_broad(acls: DataFrame, replayed: DataFrame, nodes: DataFrame, *, allow_everyone: bool = True) -> DataFrame:
+def over_broad(acls: DataFrame, replayed: DataFrame, nodes: DataFrame, *, allow_everyone: bool) -> DataFrame:
     """ALLOW ACLs on `*`, short prefixes or for `User:*` of whose many resources (`covered`) few are `used` by the log.
 
     `nodes` (NODES) tell which resources there are; those of `broad_acls` are enough. With `allow_everyone`, ACLs that
@@ -136,17 +142,17 @@ def closed_without_acl(acls: DataFrame, decisions: DataFrame) -> DataFrame:
     decisions: what was closed by an ACL that is gone may be open now.
     """
     denied = _denied_by_default(decisions)
-    covered = _covering(denied, _by_pattern(acls).select(*PATTERN).distinct()).select(*RESOURCE).distinct()
+    covered = covering(denied, patterns_of(by_pattern(acls))).select(*RESOURCE).distinct()
     return denied.join(covered, list(RESOURCE), "left_anti")
 
 
 def _closing(acls: DataFrame, replayed: DataFrame, deciding: DataFrame) -> DataFrame:
     """One ACL (`acl_id`) for each resource of a DefaultDeny that none of the deciding ACLs is on."""
-    patterns = _by_pattern(
+    patterns = by_pattern(
         acls.join(deciding.select(sf.col("acl_id").alias("id"), sf.lit(1).alias("decides")), "id", "left")
     )
     patterns = patterns.groupBy(*PATTERN).agg(sf.min("id").alias("acl_id"), sf.max("decides").alias("decides"))
-    on_resource = _covering(_denied_by_default(replayed), patterns).groupBy(*RESOURCE)
+    on_resource = covering(_denied_by_default(replayed), patterns).groupBy(*RESOURCE)
     kept = on_resource.agg(sf.min("acl_id").alias("acl_id"), sf.max("decides").alias("decides"))
     return kept.filter(sf.col("decides").isNull()).select("acl_id").distinct()
 
@@ -154,24 +160,16 @@ def _closing(acls: DataFrame, replayed: DataFrame, deciding: DataFrame) -> DataF
 def _opening(acls: DataFrame, replayed: DataFrame, suspects: DataFrame) -> DataFrame:
     """The suspects (`id`) that keep a resource of a DefaultDeny from being without any ACL."""
     suspected = suspects.select("id", sf.lit(1).alias("suspected"))
-    marked = _by_pattern(acls.join(suspected, "id", "left"))
+    marked = by_pattern(acls.join(suspected, "id", "left"))
     patterns = marked.groupBy(*PATTERN).agg(sf.max(sf.col("suspected").isNull()).alias("stays"))
-    on_resource = _covering(_denied_by_default(replayed), patterns)
+    on_resource = covering(_denied_by_default(replayed), patterns)
     bare = on_resource.groupBy(*RESOURCE).agg(sf.max("stays").alias("stays")).filter(~sf.col("stays"))
     held = on_resource.drop("stays").join(bare.drop("stays"), list(RESOURCE)).select(*PATTERN).distinct()
-    return _by_pattern(suspects).join(held, list(PATTERN), "left_semi").select("id")
+    return by_pattern(suspects).join(held, list(PATTERN), "left_semi").select("id")
 
 
 def _denied_by_default(replayed: DataFrame) -> DataFrame:
     return replayed.filter(sf.col("rule") == Rule.DEFAULT_DENY.value).select(*RESOURCE).distinct()
-
-
-def _by_pattern(acls: DataFrame) -> DataFrame:
-    return acls.withColumnRenamed("resource_name", "pattern_name")
-
-
-def _covering(resources: DataFrame, patterns: DataFrame) -> DataFrame:
-    return covering_patterns(resources, patterns_of(patterns)).join(patterns, list(PATTERN))
 
 
 def _narrowed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -180,7 +178,7 @@ def _narrowed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _finding(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    acl = {name: row[name] for name in BINDING_FIELDS}
+    acl = AclBinding.from_words(row[name] for name in BINDING_FIELDS)
     why = f"covers {row['covered']} known resources, of which {row['used']} are used in {row['log']}"
     # Without any use, ACLs that are named apart allow all of it.
     uses = row["uses"] or 0
@@ -190,23 +188,22 @@ def _finding(row: Mapping[str, Any]) -> tuple[Any, ...]:
         why, narrower = f"{why}; it would take {number} narrower ACLs to replace it, too many to list", None
     elif not all(map(_is_narrow, narrower)):
         why, narrower = f"{why}; some of that use can't be allowed by a narrower ACL", None
-    fields = None if narrower is None else [[each[name] for name in BINDING_FIELDS] for each in narrower]
-    return (OVER_BROAD, row["id"], *acl.values(), why, None, row["covered"], row["used"], fields)
+    fields = None if narrower is None else [list(each.words) for each in narrower]
+    return (OVER_BROAD, row["id"], *acl.words, why, None, row["covered"], row["used"], fields)
 
 
-def _is_narrow(acl: Mapping[str, str]) -> bool:
+def _is_narrow(acl: AclBinding) -> bool:
     """Whether it can be created, and applies to one resource: a question about `*` is about that name."""
-    binding = AclBinding.from_words(acl[name] for name in BINDING_FIELDS)
-    return binding.resource_name != WILDCARD and validate_new_acl(binding) is None
+    return acl.resource_name != WILDCARD and validate_new_acl(acl) is None
 
 
-def _narrower_acls(acl: Mapping[str, str], uses: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+def _narrower_acls(acl: AclBinding, uses: Sequence[Mapping[str, str]]) -> list[AclBinding]:
     """The ACLs on single resources, for single principals, that allow these uses of a broad ACL, and nothing more."""
     asked: dict[tuple[str, str], list[AclOperation]] = {}
     for use in uses:
         asked.setdefault((use["principal"], use["resource_name"]), []).append(AclOperation[use["operation"]])
     return [
-        {**acl, "resource_name": name, "pattern_type": LITERAL, "principal": principal, "operation": operation.name}
+        acl._replace(resource_name=name, pattern_type=PatternType.LITERAL, principal=principal, operation=operation)
         for (principal, name), operations in asked.items()
         for operation in operations
         if not any(other is not operation and ALLOW_MASK[other] >> operation & 1 for other in operations)

@@ -11,11 +11,11 @@ from app.formats.arguments import whole_number
 from app.pipeline.context import Job, JobContext
 from app.pipeline.history.export import Copying, damage, export_batch, refuse_other_history, take_base
 from app.pipeline.history.manifests import Exported, exporter_of, read_exported
+from app.pipeline.history.schemas import INT_MAX
 from app.pipeline.history.source import ROWS_PER_RANGE, read_head, stretches, tell_exported
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.faults import explain
 from app.pipeline.spark.jdbc import JdbcSource, jdbc_source
-from app.pipeline.spark.options import INT_MAX
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,14 +7,21 @@ from pathlib import Path
 from pyspark.sql import functions as sf
 
 from app.formats.arguments import whole_number
-from app.pipeline.access.resources import resource_list
 from app.pipeline.context import Job, JobContext
 from app.pipeline.history.snapshot import load_snapshot
 from app.pipeline.hygiene.evidence import Log, log_of
 from app.pipeline.hygiene.findings import HygieneFindings, in_order
 from app.pipeline.hygiene.mending import KLAMM, TOOLS, csv_lines, script_lines
 from app.pipeline.hygiene.search import Search
-from app.pipeline.jobs.inputs import add_keep, add_offset, add_replay_arguments, add_top, keep_latest, snapshot_is_there
+from app.pipeline.jobs.inputs import (
+    add_keep,
+    add_offset,
+    add_replay_arguments,
+    add_resource_list,
+    add_top,
+    keep_latest,
+    snapshot_is_there,
+)
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.row_output import write_lines
 
@@ -27,12 +34,7 @@ DAYS, MIN_DAYS = whole_number(1, _MOST_DAYS), whole_number(0, _MOST_DAYS)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_offset(parser)
-    parser.add_argument(
-        "--resources",
-        metavar="FILE",
-        type=resource_list,
-        help="resources that exist (default: those that the log names)",
-    )
+    add_resource_list(parser, "resources that exist (default: those that the log names)")
     parser.add_argument("--days", type=DAYS, default=_DAYS, metavar="N", help=f"look at N days of the log ({_DAYS})")
     parser.add_argument(
         "--min-days",

@@ -14,8 +14,8 @@ from app.pipeline.history.ingest import BatchDone, Ingesting, Turn, ingest_batch
 from app.pipeline.history.log_files import LogFile, Taken, explained, known_files, new_files
 from app.pipeline.history.log_pieces import finished_batches
 from app.pipeline.history.merging import merge_days, remove_merged
+from app.pipeline.history.schemas import INT_MAX
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.options import INT_MAX
 
 _FILES_AT_ONCE = 200
 _GLOB = re.compile(r"[*?\[\]{}\\]")

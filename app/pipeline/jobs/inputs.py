@@ -16,9 +16,9 @@ from app.pipeline.access.resources import read_resources, resource_list, seen_re
 from app.pipeline.context import JobContext, LocalHome
 from app.pipeline.history.decision_log import open_log
 from app.pipeline.history.retention import KEPT, remove_old
-from app.pipeline.history.schemas import BINDING_FIELDS, rfc3339
+from app.pipeline.history.schemas import BINDING_FIELDS, INT_MAX, LONG_MAX, rfc3339
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
-from app.pipeline.spark.options import INT_MAX, LONG_MAX, parse_time
+from app.pipeline.spark.options import parse_time
 
 _MOST_BUCKETS = 10_000
 _SHOWN = 20
@@ -61,12 +61,20 @@ def snapshot_is_there(arguments: argparse.Namespace, home: LocalHome) -> None:
     home.snapshot(arguments.offset)
 
 
+def log_is_there(arguments: argparse.Namespace, home: LocalHome) -> None:
+    """Besides the snapshot, which is the latest for a job without --offset."""
+    home.snapshot(getattr(arguments, "offset", None))
+    home.decisions()
+
+
+def add_resource_list(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--resources", metavar="FILE", type=resource_list, help=what)
+
+
 def add_resources(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--resources",
-        metavar="FILE",
-        type=resource_list,
-        help="list of resources: .csv, .jsonl, .ndjson or .parquet with resource_type and resource_name, or .txt with "
+    add_resource_list(
+        parser,
+        "list of resources: .csv, .jsonl, .ndjson or .parquet with resource_type and resource_name, or .txt with "
         "one topic per line; may be .gz",
     )
     parser.add_argument("--seen", action="store_true", help="resources that the decision log names; the default")
@@ -165,6 +173,12 @@ def _address(text: str) -> ClientAddress:
         return parse_address(text)
     except InvalidRequestException:
         raise PipelineError(f"`{text}` is not an address; use one such as 10.1.2.3 or 2001:db8::1") from None
+
+
+def principal_name(text: str) -> str:
+    if ":" not in text:
+        raise PipelineError(f"`{text}` is not a principal; write it with its type, such as `User:{text or 'alice'}`")
+    return text
 
 
 def few(acls: DataFrame) -> list[dict[str, str]]:

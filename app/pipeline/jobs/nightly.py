@@ -5,10 +5,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.pipeline.access.resources import resource_list
 from app.pipeline.context import Job, JobContext
 from app.pipeline.jobs import effective, export, hygiene, ingest, report, snapshot
-from app.pipeline.jobs.inputs import add_allow_everyone, add_keep
+from app.pipeline.jobs.inputs import add_allow_everyone, add_keep, add_resource_list
 from app.pipeline.spark.errors import NotYetError
 from app.pipeline.spark.faults import explain
 from app.pipeline.spark.options import JobParser
@@ -32,11 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the folders that the services' decision.log.path names; without them nothing is ingested",
         required=False,
     )
-    parser.add_argument(
-        "--resources",
-        metavar="FILE",
-        type=resource_list,
-        help="list of the resources that exist, as for `effective` (default: those that the decision log names)",
+    add_resource_list(
+        parser, "list of the resources that exist, as for `effective` (default: those that the decision log names)"
     )
     # Without the option its attribute is missing, so that the job's own default holds.
     for flag, kind, what in (

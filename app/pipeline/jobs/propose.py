@@ -14,14 +14,23 @@ from app.core.kafka.codes import WILDCARD_PRINCIPAL
 from app.formats.arguments import one_line, whole_number
 from app.formats.quoting import shell_line
 from app.pipeline.access.proposals import Evidence, Proposals, Whose, proposals_of, prove
-from app.pipeline.access.resources import read_resources, resource_list
+from app.pipeline.access.resources import read_resources
 from app.pipeline.access.use import Sides, asked_of, existing_names, sides_of
-from app.pipeline.context import Job, JobContext, LocalHome
+from app.pipeline.context import Job, JobContext
 from app.pipeline.history.decision_log import read_decisions
 from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.history.snapshot import Snapshot, load_snapshot
 from app.pipeline.hygiene.evidence import coverage_of
-from app.pipeline.jobs.inputs import add_buckets, add_offset, add_period, add_top, check_period
+from app.pipeline.jobs.inputs import (
+    add_buckets,
+    add_offset,
+    add_period,
+    add_resource_list,
+    add_top,
+    check_period,
+    log_is_there,
+    principal_name,
+)
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.row_output import write_whole
 
@@ -39,11 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_offset(parser)
     add_period(parser)
-    parser.add_argument(
-        "--resources",
-        metavar="FILE",
-        type=resource_list,
-        help="resources that exist besides those of the log and of literal ACLs; no proposed prefix covers them",
+    add_resource_list(
+        parser, "resources that exist besides those of the log and of literal ACLs; no proposed prefix covers them"
     )
     parser.add_argument(
         "--hosts",
@@ -58,11 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _principal(text: str) -> str:
-    if ":" not in text:
-        raise PipelineError(f"`{text}` is not a principal; write it with its type, such as `User:{text or 'alice'}`")
     if text == WILDCARD_PRINCIPAL:
         raise PipelineError(f"`{text}` stands for every principal; name one principal, or a --team")
-    return text
+    return principal_name(text)
 
 
 def _team(text: str) -> str:
@@ -71,11 +75,6 @@ def _team(text: str) -> str:
             f"`{text}` is not the beginning of a principal; write it with the type, such as `User:{text}`"
         )
     return text
-
-
-def _check_home(arguments: argparse.Namespace, home: LocalHome) -> None:
-    home.snapshot(arguments.offset)
-    home.decisions()
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
@@ -238,6 +237,6 @@ JOB = Job(
     add_arguments,
     run,
     check=check_period,
-    check_home=_check_home,
+    check_home=log_is_there,
     writes_home=False,
 )

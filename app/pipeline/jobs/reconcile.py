@@ -63,7 +63,7 @@ def _checks(context: JobContext, source: JdbcSource, exported: Exported) -> Iter
     everything = records.select(RECORDS.fieldNames()).unionByName(tail)
     with step("following the hash chain"):
         chain = follow_chain(everything, exported.start_offset, exported.start_hash)
-    yield check_chain("hash chain", chain)
+    yield check_chain(chain)
     yield _check_end(exported, table, tail, chain.checked)
     with step("comparing the ACLs"):
         folded = fold_acls(everything, base_acls(spark, context.home, exported))

@@ -33,7 +33,7 @@ from app.pipeline.report.figures import (
 )
 from app.pipeline.report.heat import heat_figures
 from app.pipeline.report.lookup import kept_resources, lookup_figures, names_of
-from app.pipeline.report.reach import AccessTables, open_by_default, reach, read_teams
+from app.pipeline.report.reach import open_by_default, reach, read_teams
 from app.pipeline.report.sections import sections_of
 from app.pipeline.report.text import visible
 from app.pipeline.report.totals import decision_figures, growth_figures, hygiene_figures, what_if_figures
@@ -131,10 +131,9 @@ def _access(
     context: JobContext, snapshot: Snapshot, uses: DataFrame | None, arguments: argparse.Namespace
 ) -> tuple[AccessFigures, dict[str, int], LookupFigures]:
     spark = context.spark
-    saved = load_effective(spark, context.home, snapshot.offset)
-    if saved is None:
+    tables = load_effective(spark, context.home, snapshot.offset)
+    if tables is None:
         raise not_effective_at(snapshot.offset)
-    tables = AccessTables(saved.masks, saved.nodes, saved.resources)
     allow_everyone = open_to_all(arguments.allow_everyone_if_no_acl_found, snapshot)
     named = None if arguments.teams is None else read_teams(spark, arguments.teams)
     kept = kept_resources(tables, uses)
@@ -144,7 +143,7 @@ def _access(
     lookup = lookup_figures(tables, uses, named, kept, reached)
     reached.unpersist()
     sums = snapshot.acls.agg(sf.count("*").alias("ACLs"), sf.countDistinct("principal").alias("principals"))
-    counts = {**sums.collect()[0].asDict(), "resources": saved.manifest["counts"]["resources"]}
+    counts = {**sums.collect()[0].asDict(), "resources": tables.manifest["counts"]["resources"]}
     return figures, counts, lookup
 
 

@@ -8,11 +8,12 @@ from app.formats.arguments import whole_number
 from app.pipeline.context import Job, JobContext, LocalHome
 from app.pipeline.history.folding import snapshot_at
 from app.pipeline.history.manifests import read_exported
+from app.pipeline.history.schemas import LONG_MAX
 from app.pipeline.history.snapshot import SNAPSHOTS, Snapshot, load_snapshot, refuse_other, save_snapshot
 from app.pipeline.history.source import read_table
 from app.pipeline.jobs.inputs import add_keep, keep_latest
 from app.pipeline.spark.jdbc import check_reachable, jdbc_source
-from app.pipeline.spark.options import LONG_MAX, parse_time
+from app.pipeline.spark.options import parse_time
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

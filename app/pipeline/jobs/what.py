@@ -15,10 +15,17 @@ from app.pipeline.access.effective import EffectiveTables, expanded, load_effect
 from app.pipeline.access.lookup import Acl, Answer, closest, mask_of, operation_words
 from app.pipeline.access.patterns import RESOURCE
 from app.pipeline.context import Job, JobContext
+from app.pipeline.history.schemas import INT_MAX
 from app.pipeline.history.snapshot import load_snapshot
-from app.pipeline.jobs.inputs import add_host, add_offset, add_super_users, few, snapshot_is_there, super_users_of
-from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.options import INT_MAX
+from app.pipeline.jobs.inputs import (
+    add_host,
+    add_offset,
+    add_super_users,
+    few,
+    principal_name,
+    snapshot_is_there,
+    super_users_of,
+)
 from app.pipeline.spark.row_output import Row, add_output
 
 _COLUMNS = ("kind", "resource_type", "resource_name", "host", "operations", "denied", "by")
@@ -26,7 +33,7 @@ _SHOWN = 1_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("principal", metavar="PRINCIPAL", type=_principal, help="such as User:alice")
+    parser.add_argument("principal", metavar="PRINCIPAL", type=principal_name, help="such as User:alice")
     add_host(parser)
     parser.add_argument(
         "--limit", type=whole_number(1, INT_MAX), default=_SHOWN, metavar="N", help=f"at most N resources ({_SHOWN})"
@@ -61,12 +68,6 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     if tables is None:
         console.note("resources are listed once `klamm pipeline effective` has run at this offset")
     return 0
-
-
-def _principal(text: str) -> str:
-    if not text.partition(":")[1]:
-        raise PipelineError(f"`{text}` is not a principal; write it with its type, such as `User:{text or 'alice'}`")
-    return text
 
 
 def _patterns(acls: Iterable[Acl], address: ClientAddress | None) -> Iterator[Row]:

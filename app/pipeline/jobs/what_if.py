@@ -16,11 +16,11 @@ from app.core.kafka.configs import SUPER_USERS
 from app.pipeline.access.changes import Candidate, refuse_excessive
 from app.pipeline.access.replay import open_to_all, questions, replay_change
 from app.pipeline.access.what_if import CREATED, DELETED, changes_of, flips_of, sided_acls, totals_of
-from app.pipeline.context import Job, JobContext, LocalHome
+from app.pipeline.context import Job, JobContext
 from app.pipeline.history.decision_log import LogWindow, log_window, open_log
 from app.pipeline.history.schemas import FLIPS
 from app.pipeline.history.snapshot import load_snapshot
-from app.pipeline.jobs.inputs import add_period, add_replay_arguments, add_top, check_period
+from app.pipeline.jobs.inputs import add_period, add_replay_arguments, add_top, check_period, log_is_there
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.row_output import lines_of, write_lines
 from app.pipeline.spark.storage import versions, write_document
@@ -82,11 +82,6 @@ def _check(arguments: argparse.Namespace) -> Candidate:
     except ModuleNotFoundError as missing:
         raise PipelineError(f"reading files of ACLs needs the package {missing.name}; install it here") from None
     return read_candidate(arguments.changes, arguments.format)
-
-
-def _check_home(_arguments: argparse.Namespace, home: LocalHome) -> None:
-    home.snapshot(None)
-    home.decisions()
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
@@ -211,6 +206,6 @@ JOB = Job(
     add_arguments,
     run,
     check=_check,
-    check_home=_check_home,
+    check_home=log_is_there,
     room=lambda arguments: f"what-if/{arguments.name}",
 )

@@ -52,6 +52,9 @@ class _Texts:
             self.size += len(script_json(visible(text))) + _COMMA
         return self._places[text]
 
+    def places(self, texts: Iterable[str]) -> list[int]:
+        return [self.place(text) for text in texts]
+
     @property
     def all(self) -> list[str]:
         return [visible(text) for text in self._places]
@@ -85,12 +88,12 @@ def _resource(entry: ResourceEntry, texts: _Texts) -> list[object]:
 
 
 def _named(principals: Some[str], texts: _Texts) -> list[int]:
-    return [principals.count, *_places(principals.first, texts)]
+    return [principals.count, *texts.places(principals.first)]
 
 
 def _principal(entry: PrincipalEntry, texts: _Texts) -> list[object]:
     patterns = [
-        _places((each.resource_type, each.pattern_type, each.name, each.host, each.allowed, each.denied), texts)
+        texts.places((each.resource_type, each.pattern_type, each.name, each.host, each.allowed, each.denied))
         for each in entry.patterns.first
     ]
     return [
@@ -104,7 +107,3 @@ def _principal(entry: PrincipalEntry, texts: _Texts) -> list[object]:
 
 def _team(key: str) -> str:
     return "everyone" if key == EVERYONE else key
-
-
-def _places(texts: Iterable[str], known: _Texts) -> list[int]:
-    return [known.place(text) for text in texts]

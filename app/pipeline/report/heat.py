@@ -7,7 +7,7 @@ from pyspark.sql import functions as sf
 
 from app.core.kafka.codes import AclOperation
 from app.pipeline.report.figures import AccessFigures
-from app.pipeline.report.reach import EVERYONE, QUESTIONS, watched
+from app.pipeline.report.reach import EVERYONE, QUESTIONS, asked_about
 
 MOST_TEAMS, MOST_PREFIXES = 30, 40
 
@@ -17,10 +17,9 @@ OTHERS = "\0others"
 _OPERATIONS = sorted({question.operation for question in QUESTIONS})
 
 
-def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: int = 0) -> AccessFigures:
+def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: int) -> AccessFigures:
     """`reached` (`reach`) is summed up by team."""
-    asked = resources.where(watched(sf.col("resource_type")) != 0)
-    asked = asked.withColumn("prefix", prefix_of(sf.col("resource_name")))
+    asked = with_prefix(asked_about(resources))
     by_team = reached.where("bits <> 0").groupBy("resource_type", "resource_name", "team")
     reached = by_team.agg(sf.bit_or("bits").alias("bits")).persist()
     prefixes, more_prefixes = _largest(asked, "prefix", MOST_PREFIXES)
@@ -50,7 +49,7 @@ def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: i
 def _cells(reached: DataFrame, teams: list[str], prefixes: list[str]) -> Counter[tuple[str, str, str, str]]:
     """(operation, resource type, team, prefix) -> number of resources."""
     by_team = reached.groupBy(_placed("team", [EVERYONE, *teams]).alias("row"), "resource_type", "resource_name")
-    rows = by_team.agg(sf.bit_or("bits").alias("bits")).withColumn("prefix", prefix_of(sf.col("resource_name")))
+    rows = with_prefix(by_team.agg(sf.bit_or("bits").alias("bits")))
     sums = [
         sf.count_if(sf.col("bits").bitwiseAND(sf.lit(1 << AclOperation[name])) != 0).alias(name) for name in _OPERATIONS
     ]
@@ -60,10 +59,10 @@ def _cells(reached: DataFrame, teams: list[str], prefixes: list[str]) -> Counter
     )
 
 
-def prefix_of(name: Column) -> Column:
-    """The resource's name up to the first of `.-_`; the whole name if that is empty."""
-    prefix = sf.regexp_extract(name, r"^([^.\-_]+)[.\-_]", 1)
-    return sf.when(prefix == "", name).otherwise(prefix)
+def with_prefix(resources: DataFrame) -> DataFrame:
+    """`prefix` is the resource's name up to the first of `.-_`; the whole name if that is empty."""
+    prefix = sf.regexp_extract("resource_name", r"^([^.\-_]+)[.\-_]", 1)
+    return resources.withColumn("prefix", sf.when(prefix == "", sf.col("resource_name")).otherwise(prefix))
 
 
 def _largest(table: DataFrame, key: str, most: int) -> tuple[list[str], int]:

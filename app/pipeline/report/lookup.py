@@ -13,13 +13,14 @@ from pyspark.sql import functions as sf
 
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation
 from app.core.verdicts import AuthorizationResult
+from app.pipeline.access.effective import EffectiveTables
 from app.pipeline.access.lookup import operation_words
 from app.pipeline.access.patterns import RESOURCE
 from app.pipeline.history.decision_log import weighted
 from app.pipeline.history.schemas import RESOURCES, columns
 from app.pipeline.report.figures import HeldPattern, LookupFigures, PrincipalEntry, ResourceEntry, Some
-from app.pipeline.report.heat import prefix_of
-from app.pipeline.report.reach import AccessTables, watched, with_team
+from app.pipeline.report.heat import with_prefix
+from app.pipeline.report.reach import asked_about, with_team
 from app.pipeline.spark.arrow import batch_of, rows_in
 
 MOST_RESOURCES, MOST_PRINCIPALS = 20_000, 5_000
@@ -36,7 +37,7 @@ _HELD = columns("principal string, patterns int, first array<array<string>>")
 
 
 def lookup_figures(
-    tables: AccessTables,
+    tables: EffectiveTables,
     decisions: DataFrame | None,
     teams: DataFrame | None,
     kept_resources: Sequence[Row],
@@ -47,7 +48,7 @@ def lookup_figures(
     `decisions` (or their USES) is None if none was ever logged.
     """
     decisions = None if decisions is None else weighted(decisions)
-    resources = _looked_up(tables)
+    resources = asked_about(tables.resources)
     entries = _resource_entries(kept_resources, reached)
     principals = _principals(tables.masks, decisions)
     kept = with_team(principals.orderBy(*_latest_first("principal")).limit(MOST_PRINCIPALS), teams)
@@ -65,16 +66,12 @@ def _latest_first(*names: str) -> list[Column]:
     return [sf.desc_nulls_last("latest"), *map(sf.col, names)]
 
 
-def _looked_up(tables: AccessTables) -> DataFrame:
-    return tables.resources.where(watched(sf.col("resource_type")) != 0)
-
-
-def kept_resources(tables: AccessTables, decisions: DataFrame | None) -> list[Row]:
+def kept_resources(tables: EffectiveTables, decisions: DataFrame | None) -> list[Row]:
     """(resource_type, resource_name, last_read, last_write, latest, prefix), times in seconds since 1970.
 
     Those in use come first.
     """
-    resources = _looked_up(tables)
+    resources = asked_about(tables.resources)
     if decisions is None:
         none = sf.lit(None).cast("bigint")
         known = resources.select(*RESOURCE, none.alias("last_read"), none.alias("last_write"))
@@ -85,12 +82,11 @@ def kept_resources(tables: AccessTables, decisions: DataFrame | None) -> list[Ro
             _latest(sf.col("operation") == "WRITE").alias("last_write"),
         )
         known = resources.join(used, list(RESOURCE), "left")
-    known = known.withColumn("latest", sf.greatest("last_read", "last_write"))
-    known = known.withColumn("prefix", prefix_of(sf.col("resource_name")))
+    known = with_prefix(known.withColumn("latest", sf.greatest("last_read", "last_write")))
     return known.orderBy(*_latest_first(*RESOURCE)).limit(MOST_RESOURCES).collect()
 
 
-def names_of(kept: Sequence[Row], tables: AccessTables) -> DataFrame:
+def names_of(kept: Sequence[Row], tables: EffectiveTables) -> DataFrame:
     """RESOURCES."""
     names = [(row["resource_type"], row["resource_name"]) for row in kept]
     return tables.resources.sparkSession.createDataFrame(names, RESOURCES)

@@ -6,7 +6,7 @@ bounded memory.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 
 from app.core.access.host_keys import END, NOBODY, host_key
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, ResourceType
+from app.pipeline.access.effective import EffectiveTables
 from app.pipeline.access.patterns import PATTERN, RESOURCE
 from app.pipeline.history.schemas import columns
 from app.pipeline.report.figures import Question
@@ -42,20 +43,18 @@ _REACHED = columns("resource_type string, resource_name string, principal string
 _SIBLING = {"0": "1", "1": "0", "4": "6", "6": "4"}
 
 
-@dataclass(frozen=True, slots=True)
-class AccessTables:
-    masks: DataFrame
-    nodes: DataFrame
-    resources: DataFrame
-
-
-def watched(resource_type: Column) -> Column:
-    """The operations that the page asks about, for a type, as bits."""
-    known = [sf.when(resource_type == name, sf.lit(bits)) for name, bits in _WATCHED.items() if bits]
+def _watched() -> Column:
+    """The operations that the page asks about, of a row's resource type, as bits."""
+    known = [sf.when(sf.col("resource_type") == name, sf.lit(bits)) for name, bits in _WATCHED.items() if bits]
     return sf.coalesce(*known, sf.lit(0))
 
 
-def reach(tables: AccessTables, teams: DataFrame | None, apart: DataFrame, *, allow_everyone: bool) -> DataFrame:
+def asked_about(resources: DataFrame) -> DataFrame:
+    """Those of the types that the page asks about."""
+    return resources.where(_watched() != 0)
+
+
+def reach(tables: EffectiveTables, teams: DataFrame | None, apart: DataFrame, *, allow_everyone: bool) -> DataFrame:
     """(resource_type, resource_name, principal, team, bits): what may be done from some address.
 
     On the resources `apart` there is a row for each principal, on all others one for the team: `principal` is null.
@@ -64,7 +63,7 @@ def reach(tables: AccessTables, teams: DataFrame | None, apart: DataFrame, *, al
     """
     told_apart = sf.broadcast(apart.select(*RESOURCE, sf.lit(1).alias("apart")))
     tables = replace(tables, nodes=tables.nodes.join(told_apart, list(RESOURCE), "left"))
-    seen = watched(sf.col("resource_type"))
+    seen = _watched()
     allows = tables.masks.withColumn("mask", sf.col("allow_mask").bitwiseAND(seen)).where("mask <> 0")
     allows = _reachable(with_team(allows, teams).select(*PATTERN, "principal", "team", "host", "mask"))
     denies = tables.masks.withColumn("mask", sf.col("deny_mask").bitwiseAND(seen)).where("mask <> 0")
@@ -88,7 +87,7 @@ def reach(tables: AccessTables, teams: DataFrame | None, apart: DataFrame, *, al
     found = found.unionByName(sorted_rows.mapInArrow(_surviving, _REACHED))
     if allow_everyone:
         opened = open_by_default(tables).join(told_apart, list(RESOURCE), "left")
-        open_bits = watched(sf.col("resource_type")).alias("bits")
+        open_bits = _watched().alias("bits")
         everybody = sf.when(sf.col("apart") == 1, WILDCARD_PRINCIPAL)
         whose = (everybody.alias("principal"), sf.lit(EVERYONE).alias("team"))
         found = found.unionByName(opened.select(*RESOURCE, *whose, open_bits))
@@ -113,9 +112,9 @@ def _with_clients(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         yield batch.filter(pa.array(matches, pa.bool_()))
 
 
-def open_by_default(tables: AccessTables) -> DataFrame:
+def open_by_default(tables: EffectiveTables) -> DataFrame:
     without = tables.resources.join(tables.nodes.select(*RESOURCE), list(RESOURCE), "left_anti")
-    return without.where(watched(sf.col("resource_type")) != 0)
+    return asked_about(without)
 
 
 def _at(masks: DataFrame, nodes: DataFrame, turn: int) -> DataFrame:

@@ -170,7 +170,7 @@ def _hygiene(hygiene: HygieneFigures | None, why: str | None) -> list[Section]:
     roles = {kind: _KIND_ROLES.get(kind, "@kind0") for kind in kinds}
     names = list(hygiene.principals)
     series = {kind: [hygiene.principals[name].get(kind, 0) for name in names] for kind in kinds}
-    first = [(name, sum(hygiene.principals[name].values())) for name in names[:1]]
+    most = sum(hygiene.principals[names[0]].values())
     by_principal = list(zip(names, *series.values(), strict=True))
     return [
         Section(
@@ -185,7 +185,7 @@ def _hygiene(hygiene: HygieneFigures | None, why: str | None) -> list[Section]:
         Section(
             "offenders",
             "By principal",
-            "; ".join(f"{shortened(name)} has {n:,} of the findings" for name, n in first),
+            f"{shortened(names[0])} has {most:,} of the findings",
             f"The {len(names)} principals with the most findings.",
             charts.bars(names, series, roles, "findings"),
             [Table("Findings by principal", ["principal", *kinds], by_principal)],

@@ -1,28 +1,18 @@
 """Python rows as Arrow, the form in which our functions hand them back to Spark."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
-
-_TYPES: Final = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "array<string>": pa.list_(pa.string()),
-    "array<array<string>>": pa.list_(pa.list_(pa.string())),
-}
 
 
 def batch_of(rows: Sequence[Sequence[object]], schema: StructType) -> pa.RecordBatch:
+    arrow = to_arrow_schema(schema, timezone="UTC")
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    kinds = (_TYPES[each.dataType.simpleString()] for each in schema)
-    arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=schema.fieldNames())
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, arrow.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow)
 
 
 def rows_in(batch: pa.RecordBatch, names: Sequence[str] | None = None) -> list[tuple[Any, ...]]:

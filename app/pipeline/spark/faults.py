@@ -83,7 +83,7 @@ def explain(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]
     if isinstance(fault, UsageError):
         text, status = str(fault), fault.exit_code
     elif isinstance(fault, PySparkException | Py4JError):
-        said = _text_of(fault)
+        said = text_of(fault)
         # A PipelineError that a worker raised arrives inside an error of Spark's.
         if ours := _OURS.search(said):
             text, status = ours[1], PipelineError.exit_code
@@ -107,7 +107,8 @@ def masked(text: str, environ: Mapping[str, str]) -> str:
     return _CREDENTIALS.sub(lambda match: f"{match[1] or f'{match[2]}:'}***{'' if match[1] else '@'}", text)
 
 
-def _text_of(fault: PySparkException | Py4JError) -> str:
+def text_of(fault: PySparkException | Py4JError) -> str:
+    """What it says, with the JVM's stack trace."""
     try:
         message = str(fault)
     except (AssertionError, Py4JError):  # the JVM is gone, or was never there

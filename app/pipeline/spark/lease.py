@@ -12,10 +12,11 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.s3_object import S3Object
 
 _EXPIRES_S = 60.0
 # Shares of that: how often it is renewed, how long a holder relies on the last time, how often others look.
@@ -23,21 +24,11 @@ _RENEWED, _KEPT, _LOOKED = 1 / 6, 3 / 4, 1 / 20
 _WAY_OUT = "wait for it, or stop it"
 
 
-class ConditionalObject(Protocol):
-    """The methods of S3Object."""
-
-    url: str
-
-    def read(self) -> tuple[bytes, str] | None: ...
-
-    def write(self, content: bytes, tag: str | None) -> bool: ...
-
-
 class Lease:
     """`on_loss` is called, in a separate thread, when another run may have taken it."""
 
     def __init__(
-        self, kept_in: ConditionalObject, *, expires_s: float = _EXPIRES_S, on_loss: Callable[[], None] | None = None
+        self, kept_in: S3Object, *, expires_s: float = _EXPIRES_S, on_loss: Callable[[], None] | None = None
     ) -> None:
         self._object = kept_in
         self._expires_s = expires_s

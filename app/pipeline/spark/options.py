@@ -17,8 +17,6 @@ from app.pipeline.spark.jdbc import PASSWORD_FILE_VARIABLE, PASSWORD_VARIABLE, U
 from app.pipeline.spark.jdbc_driver import JAR_VARIABLE
 from app.pipeline.spark.session import SessionOptions, is_of_this_machine, is_submitted
 
-INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
-
 HOME_VARIABLE = "KLAMM_PIPELINE_HOME"
 VARIABLES = (HOME_VARIABLE, URL_VARIABLE, USER_VARIABLE, PASSWORD_VARIABLE, PASSWORD_FILE_VARIABLE, JAR_VARIABLE)
 DEFAULT_HOME = ".klamm/pipeline"

@@ -64,8 +64,8 @@ def write_metrics(path: Path, runs: Sequence[RunMetrics]) -> None:
     before = _last_successes(path)
     samples: dict[str, list[str]] = {name: [] for name in _HELP}
     for run in runs:
-        job = f'job="{_escaped(run.job)}"'
-        samples[_ROWS] += [f'{{{job},name="{_escaped(name)}"}} {n}' for name, n in run.counts.items()]
+        job = f'job="{run.job}"'
+        samples[_ROWS] += [f'{{{job},name="{name}"}} {n}' for name, n in run.counts.items()]
         samples[_DURATION].append(f"{{{job}}} {run.duration_s:.3f}")
         samples[_EXIT_CODE].append(f"{{{job}}} {run.exit_code}")
         samples[_SUCCESS].append(f"{{{job}}} {int(run.succeeded)}")
@@ -92,7 +92,3 @@ def _last_successes(path: Path) -> dict[str, str]:
     except (OSError, UnicodeDecodeError):
         return {}
     return dict(re.findall(rf'^{_LAST_SUCCESS}{{job="([\w-]+)"}} ([\d.]+)$', text, re.MULTILINE))
-
-
-def _escaped(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -42,13 +42,11 @@ class S3Object:
                     return bytes(stream.readAllBytes()), str(status.getEtag())
                 finally:
                     stream.close()
-            except Py4JJavaError as fault:
+            except _UNASKED as fault:
                 if _kind(fault) == _ABSENT:
                     return None
                 if not _has_changed(fault):
                     raise self._refused(fault) from None
-            except _UNASKED as fault:
-                raise self._refused(fault) from None
         raise PipelineError(f"`{self.url}` keeps changing; find out what else writes there")
 
     def write(self, content: bytes, tag: str | None) -> bool:
@@ -65,11 +63,9 @@ class S3Object:
             stream = creating.build()
             stream.write(content)
             stream.close()
-        except Py4JJavaError as fault:
+        except _UNASKED as fault:
             if _has_changed(fault):
                 return False
-            raise self._refused(fault) from None
-        except _UNASKED as fault:
             raise self._refused(fault) from None
         return True
 
@@ -83,10 +79,11 @@ class S3Object:
         )
 
 
-def _has_changed(fault: Py4JJavaError) -> bool:
+def _has_changed(fault: Py4JError | OSError) -> bool:
     # From one of S3A's two readers it is an IOException like any other.
     return _kind(fault) in _CHANGED or any(f"Status Code: {code}" in str(fault) for code in (409, 412))
 
 
-def _kind(fault: Py4JJavaError) -> str:
-    return str(fault.java_exception.getClass().getName())
+def _kind(fault: Py4JError | OSError) -> str:
+    """The Java class, if the fault comes from there."""
+    return str(fault.java_exception.getClass().getName()) if isinstance(fault, Py4JJavaError) else ""

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from app import __version__
 from app.pipeline.spark.errors import PipelineError
@@ -108,9 +109,14 @@ def _documents(spark: SparkSession, path: str) -> dict[str, dict[str, Any]]:
     return documents
 
 
-def existing(spark: SparkSession, path: str, kind: str = "parquet") -> DataFrame | None:
+def existing(
+    spark: SparkSession, path: str, kind: str = "parquet", schema: StructType | None = None
+) -> DataFrame | None:
+    """None if it does not exist, or has no files."""
+    reader = spark.read.format(kind)
     try:
-        return spark.read.format(kind).load(path)
+        found = reader.load(path)
+        return found if schema is None else reader.schema(schema).load(path)
     except AnalysisException as fault:
         if fault.getCondition() in _NOT_THERE:
             return None

@@ -6,16 +6,16 @@ from msgspec import UNSET, Meta, UnsetType
 
 from app.core.access.holdings import MAX_LISTED
 from app.core.kafka.codes import AclOperation
-from app.rest.bodies.acls import Acl, AclPrincipal, PatternName, UtcTime
+from app.rest.bodies.acls import Acl, AclPrincipal, Cursor, PatternName, UtcTime
 from app.rest.bodies.decisions import ResourceReference
 from app.rest.bodies.examples import ADMIN, TOKEN, Example, acl_example
 from app.rest.bodies.fields import (
-    BYTES,
     AclOperationWord,
+    AskedGroups,
+    AskedPrincipal,
     At,
     AtLeast,
     AuthorizableRequestContext,
-    GroupNames,
     Reply,
     Request,
     Text,
@@ -27,7 +27,6 @@ from app.runtime.listing import DEFAULT_LIMIT, MAX_LIMIT
 
 Host = Annotated[Text, doc("A client's IP address, to ask about that client only; null asks about all hosts.")]
 Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Maximum number of rows per page.")]
-Cursor = Annotated[Text, doc("`next_cursor` of the previous page.")]
 NextCursor = Annotated[
     str | None,
     doc("Null on the last page. A page with fewer rows than `limit`, even with none, need not be the last."),
@@ -99,12 +98,12 @@ class WhatCanRequest(Request):
     """The principal to ask about, and the page to return."""
 
     context: AuthorizableRequestContext
-    principal: Annotated[str, doc(f"`type:name`, for example `User:bob`. {BYTES}", examples=["User:bob"])]
+    principal: AskedPrincipal
     host: Host = UNSET
     limit: Limit = DEFAULT_LIMIT
     cursor: Cursor = UNSET
     at_least: AtLeast = UNSET
-    groups: Annotated[GroupNames | UnsetType | None, doc("The groups that the principal is in.")] = UNSET
+    groups: AskedGroups = UNSET
     at: At = UNSET
 
     def __post_init__(self) -> None:

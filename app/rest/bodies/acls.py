@@ -40,6 +40,7 @@ AclPrincipal = Annotated[str, doc(f"`type:name`, for example `User:alice`; `User
 _HOST = f"An IP address, a CIDR range, or `*`. {BYTES}"
 AclHost = Annotated[str, doc(_HOST)]
 
+Cursor = Annotated[Text, doc("`next_cursor` of the previous page.")]
 UtcTime = Annotated[datetime, Meta(tz=True)]
 _EXPIRES_AT = "When the ACL expires: a future time in whole seconds, with a UTC offset; null means never."
 _OWNER = f"The owner of the ACL, in one line of 1 to {MAX_OWNER} characters; null means that no owner is recorded."
@@ -154,7 +155,7 @@ class AclsRequest(Request):
     context: AuthorizableRequestContext
     filter: AclBindingFilter
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Maximum number of ACLs per page.")] = DEFAULT_LIMIT
-    cursor: Annotated[Text, doc("`next_cursor` of the previous page.")] = UNSET
+    cursor: Cursor = UNSET
     at_least: AtLeast = UNSET
     at: At = UNSET
 

@@ -11,12 +11,12 @@ from app.rest.bodies.acls import Acl, AclHost, AclPrincipal, PatternName
 from app.rest.bodies.decisions import Action
 from app.rest.bodies.examples import ADMIN, CHECKOUT, TOKEN, Example, Json, acl_example
 from app.rest.bodies.fields import (
-    BYTES,
+    AskedGroups,
+    AskedPrincipal,
     At,
     AtLeast,
     AuthorizableRequestContext,
     ClientAddressText,
-    GroupNames,
     Reply,
     Request,
     Token,
@@ -31,9 +31,9 @@ MAX_ACTIONS = 100
 class ExplainedCaller(Request):
     """Who would do the actions."""
 
-    principal: Annotated[str, doc(f"`type:name`, for example `User:bob`. {BYTES}", examples=["User:bob"])]
+    principal: AskedPrincipal
     client_address: ClientAddressText
-    groups: Annotated[GroupNames | UnsetType | None, doc("The groups that the principal is in.")] = UNSET
+    groups: AskedGroups = UNSET
 
     def __post_init__(self) -> None:
         check_lengths((("/about/principal", self.principal), ("/about/client_address", self.client_address)))

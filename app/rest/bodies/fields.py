@@ -88,11 +88,13 @@ Code = Annotated[
     ),
 ]
 
-
 GroupNames = Annotated[
     tuple[Annotated[str, Meta(min_length=1, max_length=MAX_GROUP_NAME)], ...],
     Meta(max_length=MAX_GROUPS, examples=[["payments-team"]], extra_json_schema={"uniqueItems": True}),
 ]
+AskedPrincipal = Annotated[str, doc(f"`type:name`, for example `User:bob`. {BYTES}", examples=["User:bob"])]
+"""The principal that a question is about."""
+AskedGroups = Annotated[GroupNames | UnsetType | None, doc("The groups that the principal is in.")]
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from app.rest.bodies.acls import Acl, AclBindingFilter, UtcTime
+from app.rest.bodies.acls import Acl, AclBindingFilter, Cursor, UtcTime
 from app.rest.bodies.examples import ADMIN, EPOCH, TOKEN, Example, acl_example
 from app.rest.bodies.fields import AtLeast, AuthorizableRequestContext, Reply, Request, Text, Token, check_lengths, doc
 from app.runtime.listing import DEFAULT_LIMIT, MAX_LIMIT
@@ -29,7 +29,7 @@ class HistoryRequest(Request):
     since: Annotated[Text, doc(_SINCE)] = UNSET
     until: Annotated[Text, doc(_UNTIL)] = UNSET
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Maximum number of changes per page.")] = DEFAULT_LIMIT
-    cursor: Annotated[Text, doc("`next_cursor` of the previous page.")] = UNSET
+    cursor: Cursor = UNSET
     at_least: AtLeast = UNSET
 
     def __post_init__(self) -> None:

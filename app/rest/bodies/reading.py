@@ -18,6 +18,7 @@ from starlette.types import Receive
 
 from app.core.kafka.errors import InvalidRequestException, RequestTooLargeException
 from app.rest.bodies.strict_json import MAX_CONTAINERS, check_bounds, parse, pointer_token
+from app.rest.bodies.writing import to_json
 from app.rest.errors import BodyTimedOutException, UnsupportedMediaTypeException, invalid_field
 
 T = TypeVar("T")
@@ -31,8 +32,6 @@ OFF_LOOP_BYTES = 256 * 1024
 # What is taken is never given back: blanks that several parts may take would be tried in every way.
 _JSON_CONTENT_TYPE = re.compile(r'application/json(?:\s*+;\s*+charset="?utf-8"?)?\s*+;?\s*+\Z', re.IGNORECASE)
 
-_encode = msgspec.json.Encoder().encode
-
 
 def strict_decoder(struct: type[S]) -> Callable[[bytes], S]:
     """A decoder that raises InvalidRequestException, msgspec.DecodeError and UnicodeDecodeError."""
@@ -43,7 +42,7 @@ def strict_decoder(struct: type[S]) -> Callable[[bytes], S]:
             # An empty object has no colon: the proof below would let any number of them pass.
             check_bounds(body)
         request = decode_json(body)
-        if b"\\" in body or body.count(b":") != _encode(request).count(b":"):
+        if b"\\" in body or body.count(b":") != to_json(request).count(b":"):
             parse(body)
         return request
 

@@ -157,25 +157,22 @@ def _add_first_page(routes: Routes, links: Mapping[str, str]) -> None:
 
 
 def _add_reference(routes: Routes, document: Callable[[], Mapping[str, Any]]) -> None:
-    made: list[asyncio.Future[_Reference]] = []
-
     def make() -> _Reference:
         described = document()
         return _Reference(document_text(described).encode(), reference_page(described).encode())
 
-    async def reference() -> _Reference:
-        if not made:
-            # A tenth of a second of work: once, and not before somebody asks.
-            made.append(asyncio.ensure_future(asyncio.to_thread(make)))
-        return await asyncio.shield(made[0])
+    @cache
+    def reference() -> asyncio.Future[_Reference]:
+        # A tenth of a second of work: once, and not before somebody asks.
+        return asyncio.ensure_future(asyncio.to_thread(make))
 
     @routes.get("/openapi.json", name="openapi", needs_caller=False, include_in_schema=False)
     async def openapi() -> Response:
-        return _reply((await reference()).document, "application/json")
+        return _reply((await asyncio.shield(reference())).document, "application/json")
 
     @routes.get("/docs", name="docs", needs_caller=False, include_in_schema=False)
     async def docs() -> Response:
-        return _html((await reference()).page)
+        return _html((await asyncio.shield(reference())).page)
 
 
 @cache

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
-import msgspec
-
 from app.core.access.holdings import Listed
 from app.core.access.what import Holding, WhatQuestion
 from app.core.access.who import Holder, WhoQuestion
@@ -16,13 +14,13 @@ from app.core.kafka.operations import from_bit_field, supported_operations, to_b
 from app.rest.bodies import access as bodies
 from app.rest.bodies.acls import Acl
 from app.rest.bodies.fields import Reply, Text, check_words, given, read_groups
+from app.rest.bodies.writing import long_entries, with_list
 from app.rest.callers.roles import FOLLOWERS, check_principal
 from app.rest.errors import invalid_field
 from app.rest.http.arguments import Body, CurrentAuthorizer, CurrentContext, CurrentPast
 from app.rest.http.edge import Routes
 from app.rest.routes.acls import acl_reply
 from app.runtime.access import AccessPage
-from app.runtime.pace import Pace
 
 R = TypeVar("R")
 
@@ -33,7 +31,6 @@ _post_question = partial(routes.post, open_to=FOLLOWERS, pool="lists", may_refus
 _OPERATIONS = [each.name for each in AclOperation if each > AclOperation.ALL]
 _NO_SINGLE_ONES = (AclOperation.ANY.name, AclOperation.ALL.name)
 _TYPES = [each.name for each in ResourceType if each > ResourceType.ANY]
-_TO_JSON = msgspec.json.Encoder().encode
 
 
 @_post_question("/v1/who-can", name="whoCan", reply=bodies.WhoCanResponse, example=bodies.WHO_CAN_EXAMPLE)
@@ -125,15 +122,10 @@ def _acls(listed: Listed) -> list[Acl]:
 
 
 async def _reply(page: AccessPage[R], body_of: Callable[[R], Reply], rest: Mapping[str, object]) -> bytes:
-    """A test holds it to the documented models."""
-    pace, rows = Pace(), list[bytes]()
-    for row in page.rows:
-        rows.append(_TO_JSON(body_of(row)))
-        await pace.breathe()
     rest = {
         **rest,
         "allowed_by_default": page.allowed_by_default,
         "next_cursor": page.next_cursor,
         "token": str(page.image.token),
     }
-    return b'{"rows":[%b],%b' % (b",".join(rows), _TO_JSON(rest)[1:])
+    return with_list("rows", await long_entries(page.rows, body_of), rest)

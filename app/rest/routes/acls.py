@@ -1,12 +1,10 @@
 """createAcls, deleteAcls, acls, getAcl and aclCount (KIP-140): JSON to bindings and back."""
 
-from collections.abc import Sequence
 from datetime import UTC
 from functools import partial
 from typing import Annotated
 from uuid import UUID
 
-import msgspec
 from fastapi import Path
 from msgspec import UNSET, UnsetType
 
@@ -19,6 +17,7 @@ from app.core.mutations import CreatedAcl
 from app.rest.bodies import acls as bodies
 from app.rest.bodies.fields import check_words, given, seconds
 from app.rest.bodies.reading import MAX_ACLS_BODY_BYTES
+from app.rest.bodies.writing import to_json, with_list
 from app.rest.callers.roles import FOLLOWERS, OBSERVERS
 from app.rest.errors import item_outcome
 from app.rest.http.arguments import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentPast, CurrentReader
@@ -30,8 +29,6 @@ routes = Routes("acls")
 _post_update = partial(
     routes.post, open_to=FOLLOWERS, pool="updates", max_body_bytes=MAX_ACLS_BODY_BYTES, may_refuse=(409, 412, 504)
 )
-
-_TO_JSON = msgspec.json.Encoder().encode
 
 
 @_post_update("/v1/acls", name="createAcls", reply=bodies.CreateAclsResponse, example=bodies.CREATE_ACLS_EXAMPLE)
@@ -47,7 +44,7 @@ async def create_acls(
     results, token = await authorizer.updates.create_acls(
         context, acls, seconds(body.timeout_ms), given(body.if_unchanged_since), given(body.comment)
     )
-    return _reply("results", await each_paced(results, _created), {"token": str(token)})
+    return with_list("results", await each_paced(results, _created), {"token": str(token)})
 
 
 @_post_update("/v1/acls/delete", name="deleteAcls", reply=bodies.DeleteAclsResponse, example=bodies.DELETE_ACLS_EXAMPLE)
@@ -65,7 +62,7 @@ async def delete_acls(
         context, filters, seconds(body.timeout_ms), given(body.if_unchanged_since), given(body.comment)
     )
     pace = Pace()
-    return _reply("results", [await _deleted(each, pace) for each in results], {"token": str(token)})
+    return with_list("results", [await _deleted(each, pace) for each in results], {"token": str(token)})
 
 
 @routes.post(
@@ -84,7 +81,7 @@ async def acls(
     asked, at = (context, search_filter(body.filter), body.limit, given(body.cursor)), given(body.at)
     page = await (authorizer.acls(*asked) if at is None else past.acls(*asked, at))
     found = await each_paced(page.acls, _found)
-    return _reply("acls", found, {"next_cursor": page.next_cursor, "token": str(page.token)})
+    return with_list("acls", found, {"next_cursor": page.next_cursor, "token": str(page.token)})
 
 
 @routes.get(
@@ -161,19 +158,14 @@ def _or_any(word: str | UnsetType | None) -> str:
     return "ANY" if word is UNSET or word is None else word
 
 
-def _reply(name: str, entries: Sequence[bytes], rest: dict[str, str | None]) -> bytes:
-    """A body with a list, which may be long, and some fields more; a test holds it to the documented model."""
-    return b'{"%b":[%b],%b' % (name.encode(), b",".join(entries), _TO_JSON(rest)[1:])
-
-
 _NO_ERROR = item_outcome(None)
-_MATCH_BEGINS = _TO_JSON(_NO_ERROR)[:-1]
+_MATCH_BEGINS = to_json(_NO_ERROR)[:-1]
 
 
 def _created(result: CreatedAcl | ApiException) -> bytes:
     if isinstance(result, ApiException):
-        return _TO_JSON(bodies.AclCreateResult(**item_outcome(result), id=None, created=False))
-    return _TO_JSON(bodies.AclCreateResult(**_NO_ERROR, id=result.id, created=result.created))
+        return to_json(bodies.AclCreateResult(**item_outcome(result), id=None, created=False))
+    return to_json(bodies.AclCreateResult(**_NO_ERROR, id=result.id, created=result.created))
 
 
 async def _deleted(result: list[StandardAcl] | ApiException, pace: Pace) -> bytes:
@@ -181,7 +173,7 @@ async def _deleted(result: list[StandardAcl] | ApiException, pace: Pace) -> byte
     await pace.breathe()
     outcome = item_outcome(result if isinstance(result, ApiException) else None)
     matches = await each_paced([] if isinstance(result, ApiException) else result, _match)
-    return b'%b,"matches":[%b]}' % (_TO_JSON(outcome)[:-1], b",".join(matches))
+    return b'%b,"matches":[%b]}' % (to_json(outcome)[:-1], b",".join(matches))
 
 
 def _match(acl: StandardAcl) -> bytes:
@@ -189,7 +181,7 @@ def _match(acl: StandardAcl) -> bytes:
 
 
 def _found(acl: StandardAcl) -> bytes:
-    return _TO_JSON(acl_reply(acl))
+    return to_json(acl_reply(acl))
 
 
 def acl_reply(acl: StandardAcl) -> bodies.Acl:

@@ -1,6 +1,5 @@
 """explain: why authorize answers as it does, and what would change it. A read: it is no decision, nor logged as one."""
 
-import msgspec
 from msgspec import UNSET
 
 from app.core.context import RequestContext
@@ -10,18 +9,16 @@ from app.core.kafka.codes import AclOperation, ResourceType
 from app.rest.bodies import explain as bodies
 from app.rest.bodies.decisions import Action
 from app.rest.bodies.fields import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, given, read_groups
+from app.rest.bodies.writing import long_entries, with_list
 from app.rest.callers.roles import FOLLOWERS, check_principal, client_address
 from app.rest.deciding import refusal_of_actions
 from app.rest.http.arguments import Body, CurrentAuthorizer, CurrentContext, CurrentPast
 from app.rest.http.edge import Routes
 from app.rest.routes.acls import acl_reply
 from app.runtime.authorizer import LiteralAction
-from app.runtime.pace import Pace
 from app.runtime.rights import ExplainedCaller
 
 routes = Routes("decisions")
-
-_TO_JSON = msgspec.json.Encoder().encode
 
 
 @routes.post(
@@ -45,11 +42,8 @@ async def explain(
     at = given(body.at)
     then = None if at is None else await past.of_actions(context, about, actions, at)
     found, token = await authorizer.explain(context, about, actions, then)
-    pace, results = Pace(), []
-    for each in found:
-        results.append(_TO_JSON(_explanation(each)))
-        await pace.breathe()
-    return b'{"results":[%b],"token":%b}' % (b",".join(results), _TO_JSON(None if token is None else str(token)))
+    results = await long_entries(found, _explanation)
+    return with_list("results", results, {"token": None if token is None else str(token)})
 
 
 def _about(body: bodies.ExplainRequest, context: RequestContext) -> ExplainedCaller:

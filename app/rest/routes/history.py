@@ -1,12 +1,11 @@
 """history: who changed what, and when."""
 
-import msgspec
-
 from app.core.kafka.filters import AclBindingFilter
 from app.core.past import Change, ChangesQuestion, Moment, moment_of
 from app.core.records import AccessControlEntryRecord, ConfigRecord
 from app.rest.bodies import history as bodies
 from app.rest.bodies.fields import Text, given
+from app.rest.bodies.writing import to_json, with_list
 from app.rest.callers.roles import FOLLOWERS
 from app.rest.http.arguments import Body, CurrentContext, CurrentPast
 from app.rest.http.edge import Routes
@@ -15,8 +14,6 @@ from app.runtime.pace import each_paced
 from app.runtime.past import HistoryPage
 
 routes = Routes("acls")
-
-_TO_JSON = msgspec.json.Encoder().encode
 
 
 @routes.post(
@@ -43,14 +40,14 @@ async def history(body: Body[bodies.HistoryRequest], context: CurrentContext, pa
         limit=body.limit,
     )
     found = await past.changes(context, question, given(body.cursor))
-    changes = await each_paced(found.page.changes, lambda each: _TO_JSON(_change(found, each)))
+    changes = await each_paced(found.page.changes, lambda each: to_json(_change(found, each)))
     rest = {
         "shows_configs": found.shows_configs,
         "known_since": {"token": str(found.page.known_since.token), "recorded_at": found.page.known_since.recorded_at},
         "next_cursor": found.next_cursor,
         "token": str(found.page.head),
     }
-    return b'{"changes":[%b],%b' % (b",".join(changes), _TO_JSON(rest)[1:])
+    return with_list("changes", changes, rest)
 
 
 def _moment(text: Text, name: str) -> Moment | None:

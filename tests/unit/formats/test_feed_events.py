@@ -32,7 +32,7 @@ from app.formats.feed_values import (
     acl_fields,
     acl_in,
     chained_records,
-    digest_text,
+    digest_of,
     record_fields,
     records_in,
     slice_of,
@@ -86,7 +86,7 @@ def test_the_row_of_the_page_has_the_digest_of_the_page() -> None:
     assert row.hex() == digest
     assert EVENTS[-1]["digest"] == config.hex()
     total = (int.from_bytes(row) + int.from_bytes(config)) % (1 << 256)
-    assert EVENTS[3]["digest"] == digest_text(total)
+    assert EVENTS[3]["digest"] == digest_of(total)
 
 
 def _spoiled(at: int, **changes: object) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ async def test_no_collection_walks_over_a_loaded_image() -> None:
     store.commit([create("a", "b")])
     try:
         image = await load_image(store.another_feed(), AuthorizerConfig(), 60.0, Metrics())
-        node = image.index.principal("User:alice")
+        node = image.index.principals.get("User:alice")
         assert node is not None
         assert not is_walked_over(node)
         assert gc.isenabled()

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from app.client.console import MAX_LINES
 from app.client.plan.markdown import MAX_CHARACTERS, code, plan_page
-from app.client.plan.output import MAX_LINES
 from app.client.plan.planning import Prune, make_plan
 from app.core.access.diff import access_diff
 from app.core.kafka.bindings import AclBinding

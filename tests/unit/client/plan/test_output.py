@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from app.client.plan.output import MAX_LINES, plan_body, print_plan
+from app.client.console import MAX_LINES
+from app.client.plan.output import plan_body, print_plan
 from app.client.plan.planning import Prune, make_plan
 from app.core.access.diff import AccessDiff, access_diff
 from app.core.kafka.bindings import AclBinding

@@ -11,6 +11,7 @@ import pytest
 from app.client.http.access import Access
 from app.client.http.exchange import Exchange
 from app.client.http.replies import ServiceError
+from app.client.http.service import Service
 from app.client.watch import following as following_module
 from app.client.watch.following import Following
 from tests.scripted_server import Answer, ScriptedServer, Step, hang_up, problem
@@ -70,10 +71,9 @@ class Watch:
     def __init__(self, *script: Step, after: str | None = None, snapshot: bool = False, query: str = "") -> None:
         self.told: list[str] = []
         self.events: list[str] = []
-        with ScriptedServer(*script) as server:
-            exchange = Exchange(Access(server.url, "User:a", timeout_s=5.0))
+        with ScriptedServer(*script) as server, Service(Access(server.url, "User:a", timeout_s=5.0)) as service:
             self.following = Following(
-                exchange,
+                service,
                 {"principal": query} if query else {},
                 self.told.append,
                 after=after,
@@ -83,7 +83,6 @@ class Watch:
             with pytest.raises(ServiceError) as stopped:
                 self.events += self._types(self.following.events())
             self.error = stopped.value
-            exchange.close()
             queries = [parse_qs(urlsplit(each.path).query) for each in server.seen]
             self.asked = [{name: value for name, (value,) in each.items() if name != "bookmark_ms"} for each in queries]
 

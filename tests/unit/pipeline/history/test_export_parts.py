@@ -200,7 +200,7 @@ def test_batches_are_measured_against_their_manifests() -> None:
 
 
 def test_differences_are_counted_and_the_first_are_named() -> None:
-    check = check_chain("hash chain", ChainFacts(100, 50, [(n, "broken") for n in range(20)]))
+    check = check_chain(ChainFacts(100, 50, [(n, "broken") for n in range(20)]))
     assert (check.differences, len(check.examples)) == (50, 20)
     check = check_configs({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}, 9)
     assert check.examples == [
