@@ -92,7 +92,7 @@ format: $(STAMP) ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .
 
 GATE_TESTS := $(BIN)/pytest tests/unit tests/architecture tests/differential -m 'not slow and not long' -q -p no:cacheprovider \
-	-p no:schemathesis --hypothesis-profile check -n 3 --dist worksteal
+	--hypothesis-profile check -n 3 --dist worksteal
 
 # Without its cache mypy takes a core for 20 s: the tests have the other one.
 .PHONY: check

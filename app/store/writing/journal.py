@@ -45,7 +45,7 @@ CHANNEL = "klamm_feed"  # NOTIFY carries `<epoch>:<offset>` here; a hint only
 
 _MOST_AT_ONCE = 200
 """Of more rows COPY costs less than one statement, though it asks twice for each table."""
-_ROWS_PER_COPY = 1_000
+_ROWS_PER_COPY = 2_000
 """They are made in some milliseconds, within one step of the event loop."""
 
 # The clock is read after the lock was granted, so that a writer that had to wait has the time at which its turn came.
