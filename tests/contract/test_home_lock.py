@@ -38,8 +38,9 @@ def hold(home: str, jars: str) -> None:
     with gateway({"spark.jars": jars}) if jars else nullcontext() as made:
         lock = file_lock(home) if made is None else Jvm(made.jvm).lease(home)
         lock.acquire("export", lambda _: None)
-        print("held", flush=True)
         try:
+            # Inside, as the signal may come as soon as the line is out.
+            print("held", flush=True)
             time.sleep(_PATIENCE_S)
         except KeyboardInterrupt:
             try:
