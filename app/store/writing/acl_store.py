@@ -94,7 +94,6 @@ class Group:
         """By the draft's offset."""
         self.digest_change = 0
         self._transaction = transaction
-        self._connection = transaction.connection
         self._head = transaction.head
         self._worked = 0
         self._ids_to_come = _random_ids()
@@ -135,10 +134,8 @@ class Group:
                 await self._draft_creates(planned, mutation)
                 outcomes.append(CreateAclsOutcome(results, self._token_for(mutation), len(planned)))
             await self._breathe(len(its_keys))
-        if changed:
-            await self._transaction.show_added()
         for some in _statements([(acl.id, *acl.terms) for acl in changed.values()]):
-            await self._connection.execute(_CHANGE, *map(list, zip(*some, strict=True)))
+            await (await self._transaction.connection()).execute(_CHANGE, *map(list, zip(*some, strict=True)))
         return outcomes
 
     async def _breathe(self, items: int) -> None:
@@ -156,13 +153,12 @@ class Group:
         return keys
 
     async def _there(self, run: Sequence[CreateAcls], keys: Sequence[Sequence[bytes]]) -> dict[bytes, StandardAcl]:
-        await self._transaction.show_added()
         wanted: dict[bytes, AclBinding] = {}
         for mutation, its_keys in zip(run, keys, strict=True):
             wanted.update((key, acl.binding) for key, acl in zip(its_keys, mutation.acls, strict=True))
         there: dict[bytes, StandardAcl] = {}
         for some in _statements(list(wanted)):
-            for row in await self._connection.fetch(_THERE, some):
+            for row in await (await self._transaction.connection()).fetch(_THERE, some):
                 key, acl_id = row["natural_key"], UUID(bytes=row["id"].bytes)
                 there[key] = StandardAcl(acl_id, wanted[key], row["expires_at"], row["owner"])
         return there
@@ -210,8 +206,7 @@ class Group:
         refusal = self._refusal(mutation)
         if refusal is not None:
             return refusal
-        await self._transaction.show_added()
-        matches = await select_matches(self._connection, mutation.filters, MAX_RECORDS_PER_USER_OP)
+        matches = await select_matches(await self._transaction.connection(), mutation.filters, MAX_RECORDS_PER_USER_OP)
         if matches is None:
             return InvalidRequestException(
                 f"Cannot remove more than {MAX_RECORDS_PER_USER_OP} acls in a single delete operation.",
@@ -221,15 +216,14 @@ class Group:
         return DeleteAclsOutcome(matches, self._token_for(mutation), len(acls))
 
     async def _expire(self, mutation: ExpireAcls) -> ExpireAclsOutcome:
-        await self._transaction.show_added()
         # INVARIANT: ended ACLs are selected under the head's lock, so only one of several writers removes each.
-        ended = await select_ended(self._connection, self._head.recorded_at, mutation.at_most)
+        ended = await select_ended(await self._transaction.connection(), self._head.recorded_at, mutation.at_most)
         await self._remove({acl.id: acl for acl in ended}, mutation)
         return ExpireAclsOutcome(len(ended))
 
     async def _remove(self, acls: Mapping[UUID, StandardAcl], mutation: DeleteAcls | ExpireAcls) -> None:
         if acls:
-            await self._connection.execute(_DELETE, list(acls))
+            await (await self._transaction.connection()).execute(_DELETE, list(acls))
         async for some in in_slices(list(acls.values())):
             for acl in some:
                 frame = self._frame(self._next_offset(), acl, mutation)
@@ -244,14 +238,14 @@ class Group:
         drafted = len(self.drafts)
         # As in Kafka's controller, a property that already has the value makes no record.
         for name, value in mutation.changes:
-            before = await self._connection.fetchval(_CONFIG_VALUE, name)
+            before = await (await self._transaction.connection()).fetchval(_CONFIG_VALUE, name)
             if before == value:
                 continue
             offset = self._next_offset()
             if value is None:
-                await self._connection.execute(_UNSET_CONFIG, name)
+                await (await self._transaction.connection()).execute(_UNSET_CONFIG, name)
             else:
-                await self._connection.execute(_SET_CONFIG, name, value, offset)
+                await (await self._transaction.connection()).execute(_SET_CONFIG, name, value, offset)
             self.prior[offset] = (before is not None, None, None, before)
             frame = (self._head.recorded_at, mutation.actor, b"", mutation.comment)
             self.drafts.append(ConfigRecord(offset, 0, name, value, *frame))

@@ -178,11 +178,9 @@ async def move_head(
 
 
 class FeedTransaction:
-    """`connection` is for what else the transaction reads and changes."""
-
     def __init__(self, connection: Connection, head: LockedHead) -> None:
-        self.connection = connection
         self.head = head
+        self._connection = connection
         self._acls: list[_Values] = []
         """Rows of `acl` that are not in the table yet."""
         self._records: list[_Values] = []
@@ -191,9 +189,13 @@ class FeedTransaction:
         """Inserts an ACL, at the latest when the transaction ends. `key` is its natural key, `record` creates it."""
         self._acls.append(acl_values(acl, key, record))
 
-    async def show_added(self) -> None:
-        """Await this before anything that reads `acl` or removes from it."""
+    async def connection(self) -> Connection:
+        """For what else the transaction reads and changes; ask for it each time.
+
+        INVARIANT: whoever reads `acl` finds what was added before: a removal that misses an ACL leaves it in force.
+        """
         await self._copy("acl", ACL_COLUMNS, self._acls)
+        return self._connection
 
     async def append(
         self, drafts: Sequence[Record], digest_change: int, prior: Mapping[int, PriorValues] = MappingProxyType({})
@@ -217,14 +219,14 @@ class FeedTransaction:
     async def end(self) -> None:
         """Writes what is left, and moves the head."""
         if len(self._records) > _MOST_AT_ONCE:
-            await self.show_added()
+            await self._copy("acl", ACL_COLUMNS, self._acls)
             await self._copy("acl_record", RECORD_COLUMNS, self._records)
-        await move_head(self.connection, self.head, self._acls, self._records)
+        await move_head(self._connection, self.head, self._acls, self._records)
 
     async def _copy(self, table: str, columns: Iterable[str], rows: list[_Values]) -> None:
         for start in range(0, len(rows), _ROWS_PER_COPY):
             some = rows[start : start + _ROWS_PER_COPY]
-            await self.connection.copy_records_to_table(table, records=some, columns=columns)
+            await self._connection.copy_records_to_table(table, records=some, columns=columns)
         rows.clear()
 
 
