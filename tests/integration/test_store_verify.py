@@ -95,7 +95,8 @@ async def test_what_was_changed_behind_klamms_back_is_named(new_database: Callab
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", _EACH, *urls), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    output, _ = await process.communicate()
+    async with asyncio.timeout(300):
+        output, _ = await process.communicate()
     *said, rest = re.split(r"^exit code (.+)\n", output.decode(), flags=re.MULTILINE)
     assert rest == ""
     for (damage, told), text, code in zip(damages, said[::2], said[1::2], strict=True):
