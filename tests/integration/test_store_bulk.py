@@ -132,7 +132,8 @@ async def test_commits_are_durable_whatever_the_database_says(store_url: str, da
     await bulk.add({}, ACTOR, KnownHistory())
 
     async with bulk._feed.transaction(KnownHistory()) as transaction:
-        assert await transaction.connection.fetchval("SHOW synchronous_commit") == "on"
+        connection = await transaction.connection()
+        assert await connection.fetchval("SHOW synchronous_commit") == "on"
 
     await bulk.close()
 

@@ -237,6 +237,22 @@ def test_an_interruption_of_the_very_start_is_no_fault(command: str, status: int
 
 
 @pytest.mark.slow
+def test_a_worker_that_is_interrupted_in_code_made_from_text_still_ends_in_order() -> None:
+    code = (
+        "import socket, sys\nfrom types import SimpleNamespace as Order\nfrom app.cli import worker\n"
+        "sys.argv = ['worker', '1', str(socket.socket().detach())]\n"
+        "worker.receive_order = lambda _: Order(supervisor=1, settings=None, number=1)\n"
+        "worker.end_with = lambda _: None\n"
+        "worker.begin_logging = lambda *_: exec('raise KeyboardInterrupt')\n"
+        "worker.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("modules", "absent"),
     [
