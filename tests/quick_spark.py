@@ -55,8 +55,9 @@ def _archive() -> Path | None:
         return None
     known = f"{Path(java).resolve()} {version('pyspark')} {_TRAINING.read_text()} {_JAVA}"
     archive = Path(sys.prefix, f"spark-{hashlib.sha256(known.encode()).hexdigest()[:12]}.jsa")
-    with archive.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with archive.with_suffix(".lock").open("w") as lock, contextlib.suppress(BlockingIOError):
+        # While another worker makes it, this one does without.
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not archive.exists():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 _make(archive)
