@@ -143,8 +143,7 @@ class Authorization:
         found = [(principal, node, _PREFIXED, prefix) for principal, node, prefix in longest if prefix is not None]
         # The sort keeps the caller's own before those of `User:*`.
         yield from sorted(found, key=lambda each: -len(each[3]))
-        for principal, node in speaking:
-            yield principal, node, _LITERAL, WILDCARD
+        yield from ((principal, node, _LITERAL, WILDCARD) for principal, node in speaking)
 
     def _first_text_at(self, entry: HostMasks, bit: int) -> str:
         # A thousand ranges on one pattern are searched once, however many actions of a request they decide.

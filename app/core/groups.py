@@ -33,9 +33,6 @@ class Groups:
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Groups) and self.principals == other.principals)
 
-    def __repr__(self) -> str:
-        return f"Groups({self.names!r})"
-
 
 def groups_of(names: Iterable[str] | None) -> Groups | None:
     """None where there are none."""

@@ -187,10 +187,10 @@ class _Check:
         names = self._acls.everything.names
         if not self._said.allowed:
             yield Region(self._key, tuple(names.below(self._key)))
-            return
-        for key in names.below(self._key):
-            if not any(True for each in speaking for _ in each.above(key)):
-                yield _without(key, speaking)
+        else:
+            for key in names.below(self._key):
+                if not any(True for each in speaking for _ in each.above(key)):
+                    yield _without(key, speaking)
 
     def _masks(self, acls: Iterable[AclBinding]) -> _Masks:
         masks: dict[str, int] = {}
@@ -229,11 +229,9 @@ class _Check:
     def _witness(self, caller: _Caller, names: Region, hosts: Region, operations: int) -> Witness:
         said, name, address = self._said, name_within(names), address_within(hosts)
         operation = from_bit_field(operations)[0]
-        if address is None:
-            raise ValueError(f"no client has an address in `{said.host}`")
-        decision = self._decision(caller, address, operation, name)
+        decision = None if address is None else self._decision(caller, address, operation, name)
         # INVARIANT: what is reported not to hold does not: authorize itself says so.
-        if decision.verdict.allowed is said.allowed:
+        if address is None or decision is None or decision.verdict.allowed is said.allowed:
             raise RuntimeError(f"{decision} does not refute {said}; this is a bug in Klamm")
         groups = () if caller.groups is None else caller.groups.names
         return Witness(caller.principal, address.text, operation, said.resource_type, name, decision, groups)

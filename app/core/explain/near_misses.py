@@ -200,9 +200,8 @@ class NearMissSearch:
     def _consider(self, key: SortKey, acl_id: bytes) -> None:
         question = self._question
         missed = question.missed_by(key)
-        if missed & PRINCIPAL and not self._of_others:
-            return
-        far = distance(question, key, missed)
+        is_hidden = missed & PRINCIPAL and not self._of_others
+        far = None if is_hidden else distance(question, key, missed)
         if far is None:
             return
         kept = self._kept.setdefault(missed, [])

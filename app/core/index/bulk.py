@@ -49,8 +49,7 @@ def _add_pattern(index: AclIndex, names: TypeNames, rows: Sequence[AclRow]) -> N
         types = node.types[resource_type]
         if types is None:
             types = node.types[resource_type] = TypeNode()
-        entry: Entry | None = None
+        entry: Entry = 0
         for host, mask in masks.items():
-            entry = with_host(entry, host, mask)
-        if entry is not None:
-            types.put(pattern_type, name, index.share(entry))
+            entry = with_host(entry, host, mask) or 0
+        types.put(pattern_type, name, index.share(entry))

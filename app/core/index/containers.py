@@ -21,8 +21,6 @@ class Slots(Protocol[V]):
 
     def __iter__(self) -> Iterator[V]: ...
 
-    def __len__(self) -> int: ...
-
 
 class ShardedDict(Generic[K, V]):
     """A dictionary kept in parts, so that resizing one takes little time."""

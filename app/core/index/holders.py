@@ -77,10 +77,8 @@ def covering(index: AclIndex, resource_type: int, name: str) -> Iterator[Bucket]
     literal = names.literals.get(name)
     if literal is not None:
         yield literal
-    for prefix in names.prefixes_of(name):
-        bucket = names.prefixes.get(prefix)
-        if bucket is not None:
-            yield bucket
+    prefixes = map(names.prefixes.get, names.prefixes_of(name))
+    yield from (bucket for bucket in prefixes if bucket is not None)
     wildcard = names.literals.get(WILDCARD) if name != WILDCARD else None
     if wildcard is not None:
         yield wildcard

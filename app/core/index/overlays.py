@@ -194,9 +194,6 @@ class OverlaySlots(Overlay, Generic[V]):
     def __iter__(self) -> Iterator[V]:
         return (self._set.get(at, value) for at, value in enumerate(self.base))
 
-    def __len__(self) -> int:
-        return len(self.base)
-
     def settle(self, changes: Changes) -> None:
         for at, over in self._set.items():
             value = beneath(over)

@@ -254,10 +254,9 @@ class PrefixSet:
 
     def prefix_gone(self, name: str) -> None:
         length, counts = len(name), self.length_counts
-        if length not in counts:
-            if self.nested is not None:
-                self.nested.remove(name)
-                self.nested = self.nested if self.nested.counts else None
+        if self.nested is not None and length not in counts:
+            self.nested.remove(name)
+            self.nested = self.nested if self.nested.counts else None
         elif counts[length] > 1:
             counts[length] -= 1
         else:

@@ -36,6 +36,7 @@ USER = {"resource_type": ResourceType.USER, "operation": AclOperation.CREATE_TOK
         {"host": "10.0.0.0/8"},
         {"host": "0.0.0.0/0"},
         {"host": "10.1.2.3/32"},
+        {"host": "010.0.0.1/8"},  # only Java reads this
         {"host": "0:0:0:0:0:0:0:1"},
         {"host": "2001:db8::/32"},
         {"operation": AclOperation.ALL},

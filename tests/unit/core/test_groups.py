@@ -221,6 +221,15 @@ def test_sets_that_differ_in_one_group_are_answered_apart() -> None:
             ]
 
 
+def test_hosts_of_many_groups_add_up() -> None:
+    acls = [acl(f"Group:{at}", host=f"10.0.{at}.0/24") for at in range(5)]
+    image = image_of(numbered([*acls, acl("Group:4", host="10.0.9.9")]))
+    for _ in range(20):
+        for host, allowed in (("10.0.0.1", True), ("10.0.4.1", True), ("10.0.9.9", True), ("10.0.5.1", False)):
+            asked = asked_of(image, "User:alice", *"01234", at=host)
+            assert asked.decide(READ, TOPIC, "orders").allowed is allowed
+
+
 def test_what_is_kept_of_sets_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unions, "_MOST_KEPT", 300)
     monkeypatch.setattr(unions, "_MOST_SETS", 10)

@@ -5,11 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core import image as images
 from app.core.image import AuthorizerImage, ImageBuilder
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig, parse_configs
 from app.core.kafka.errors import PoisonedRecordException
+from app.core.kafka.hosts import parse_address
 from app.core.records import GENESIS_HASH, Record
 from app.core.token import Token
 from tests.cases import each_case
@@ -35,6 +37,15 @@ def test_before_the_load_there_is_nothing_but_the_start_up_configuration() -> No
     image = AuthorizerImage.empty(STARTUP)
     assert (image.config, image.epoch, image.cluster_id, image.token) == (STARTUP, None, None, None)
     assert (image.offset, image.acl_count, image.loading_complete) == (-1, -1, False)
+
+
+def test_what_is_kept_of_clients_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "_MOST_ASKERS", 2)
+    image = fresh()
+    for number in (1, 2, 3, 3, 1):
+        address = parse_address(f"10.0.0.{number}")
+        assert image.asker(address) is image.asker(address)
+        assert len(image._askers) <= 2
 
 
 def test_a_built_image_stands_at_the_snapshots_head() -> None:

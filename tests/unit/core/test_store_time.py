@@ -27,6 +27,13 @@ def test_before_the_first_look_it_may_be_any_time() -> None:
     assert time.at_most(7.0) == inf
 
 
+def test_what_a_stream_says_later_is_taken() -> None:
+    time = StoreTime()
+    time.looked(NOON, 100.0)
+    time.heard(later(30), 101.0)
+    assert time.at_most(101.0) == later(30).timestamp()
+
+
 def test_it_counts_from_when_the_question_was_asked() -> None:
     time = StoreTime()
     time.looked(NOON, 100.0)

@@ -188,3 +188,30 @@ def test_an_assertion_for_which_the_acls_were_not_looked_through_is_refused() ->
     case = drawn_case(0)
     with pytest.raises(ValueError, match="not one of the assertions"):
         AssertedAcls(case.acls, []).witnesses(case.said, case.config, _MOST)
+
+
+OTHERS = Assertion(
+    allowed=True,
+    principals=(),
+    others=True,
+    operations=(AclOperation.READ,),
+    resource_type=ResourceType.TOPIC,
+    pattern_type=PatternType.PREFIXED,
+    resource_name="a",
+)
+
+
+def test_in_a_store_open_to_all_a_name_with_acls_of_others_alone_is_denied() -> None:
+    acls = [acl("TOPIC ab LITERAL User:alice * READ ALLOW")]
+    (found,) = AssertedAcls(acls, [OTHERS]).witnesses(OTHERS, OPEN, _MOST)
+    assert found.resource_name == "ab"
+    assert_refutes(found, OTHERS, acls, OPEN)
+
+
+def test_an_assertion_may_be_checked_again() -> None:
+    acls = [acl("TOPIC a PREFIXED User:* * READ ALLOW")]
+    acls += (acl(f"TOPIC a{each} LITERAL User:bob * READ DENY") for each in "bcd")
+    asserted = AssertedAcls(acls, [OTHERS])
+    first = asserted.witnesses(OTHERS, CLOSED, _MOST)
+    assert [each.principal for each in first] == ["User:bob"]
+    assert asserted.witnesses(OTHERS, CLOSED, _MOST) == first

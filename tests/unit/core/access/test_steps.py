@@ -1,15 +1,22 @@
 """However many hosts a principal has on one topic, each step looks at a bounded number: work is counted, not timed."""
 
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 
+from app.core.access import holdings, what, who
 from app.core.access.what import WhatCan, WhatQuestion
 from app.core.access.who import WhoCan, WhoQuestion
 from app.core.image import AuthorizerImage
+from app.core.index import denies
 from app.core.index.search import search
-from app.core.kafka.codes import AclOperation, ResourceType
+from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.hosts import parse_address
+from tests.access_grids import ASKED_ADDRESSES, ASKED_NAMES, ASKED_PRINCIPALS, random_store
 from tests.images import image_of, numbered
 from tests.unit.core.test_bounded_work import counted_calls
 from tests.updates import topic
@@ -21,6 +28,7 @@ MOST_CALLS = 18_000
 STEPS = 50
 
 WIDE = topic("orders", "User:wide")
+EVERY = sum(1 << each for each in AclOperation)
 
 
 @pytest.fixture(scope="module")
@@ -51,5 +59,45 @@ def test_what_a_principal_can(image: AuthorizerImage) -> None:
 
 
 def test_who_can(image: AuthorizerImage) -> None:
-    every = sum(1 << each for each in AclOperation)
-    assert most_calls(WhoCan(image, WhoQuestion(ResourceType.TOPIC, "orders", every)).steps()) < MOST_CALLS
+    assert most_calls(WhoCan(image, WhoQuestion(ResourceType.TOPIC, "orders", EVERY)).steps()) < MOST_CALLS
+
+
+def rows_of(image: AuthorizerImage) -> list[object]:
+    address = parse_address(ASKED_ADDRESSES[0])
+    asked: list[WhatCan | WhoCan] = []
+    for client in (None, address):
+        asked += (WhatCan(image, WhatQuestion(each, client)) for each in ASKED_PRINCIPALS)
+        asked += (WhoCan(image, WhoQuestion(ResourceType.TOPIC, each, EVERY, client)) for each in ASKED_NAMES)
+    for each in asked:
+        for _ in each.steps():
+            pass
+    return [row for each in asked for row in each.rows]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_answers_in_many_small_steps_are_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    image, _ = random_store(Random(seed), AuthorizerConfig())
+    rows = rows_of(image)
+    for room in (what, who, denies):
+        monkeypatch.setattr(room, "_STEP", 1)
+    monkeypatch.setattr(holdings, "_RUN", 1)
+    assert rows_of(image) == rows
+
+
+def test_only_the_first_of_many_are_kept() -> None:
+    acls = numbered(WIDE._replace(host=f"10.0.0.{number}") for number in range(3 * holdings.MAX_LISTED))
+    first = holdings.First[StandardAcl](lambda acl: (acl.id,))
+    for acl in reversed(acls):
+        first.add(acl)
+    found = first.listed(lambda acl: acl)
+    assert (list(found.acls), found.count) == (acls[: holdings.MAX_LISTED], len(acls))
+
+
+def test_a_search_for_denies_pauses_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(denies, "_STEP", 1)
+    (deny, *_) = acls = numbered(
+        [WIDE._replace(permission_type=AclPermissionType.DENY), *(topic(f"t{at}", "User:wide") for at in range(5))]
+    )
+    found = [*denies.denies_of(image_of(acls).index, "User:wide")]
+    assert [each for each in found if each is not None] == [deny]
+    assert found.count(None) > 5

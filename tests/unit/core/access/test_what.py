@@ -10,12 +10,14 @@ from app.core.groups import Groups
 from app.core.image import AuthorizerImage
 from app.core.index.masks import host_matches
 from app.core.kafka.bindings import AclBinding
-from app.core.kafka.codes import PatternType, ResourceType
+from app.core.kafka.codes import AclOperation, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import ClientAddress, parse_address
 from app.core.kafka.operations import DENY_MASK, supported_operations
 from tests.access_grids import ASKED_ADDRESSES, ASKED_NAMES, ASKED_PRINCIPALS, random_store
 from tests.cases import each_case
+from tests.images import image_of, numbered
+from tests.updates import topic
 
 SEEDS = 8
 MANY_SEEDS = 200
@@ -65,6 +67,11 @@ def test_the_rows_say_what_a_plain_scan_decides(seed: int) -> None:
 @pytest.mark.parametrize("first", range(SEEDS, MANY_SEEDS, 48))
 def test_the_rows_say_what_a_plain_scan_decides_thoroughly(first: int) -> None:
     assert sum(map(questions_asked, range(first, first + 48))) > 50_000
+
+
+def test_an_operation_that_the_resource_does_not_have_gives_nothing() -> None:
+    image = image_of(numbered([topic("orders", "User:alice")._replace(operation=AclOperation.CREATE_TOKENS)]))
+    assert rows_of(image, "User:alice") == []
 
 
 def questions_asked(seed: int) -> int:

@@ -108,6 +108,20 @@ def assert_unseen_and_then_whole(
     assert not overlays_in(after)
 
 
+def test_nested_prefixes_part_and_join_beside_the_image_as_in_it() -> None:
+    """A node of the base gets another label for as long as a prefix parts it."""
+    long = "q" * 200
+    every_length = [topic("p" * length, pattern_type=PatternType.PREFIXED) for length in range(1, 20)]
+    base = [*every_length, topic(long, pattern_type=PatternType.PREFIXED), topic(long + "r" * 40)]
+    parting = topic(f"{long[:120]}{'z' * 40}", pattern_type=PatternType.PREFIXED)
+    steps, at_once, held = image_of(numbered(base), STARTUP), image_of(numbered(base), STARTUP), Held(base)
+    for _ in range(2):
+        records = chained(at_once, held.toggled([parting]))
+        at_once, steps = at_once.apply(records), in_steps(steps, records)
+        assert whole(steps) == whole(at_once)
+        assert dump(steps.index) == dump(index_of(held.acls))
+
+
 @pytest.mark.slow
 @given(bases, st.lists(toggles, min_size=2, max_size=4))
 @LAW

@@ -4,8 +4,9 @@ from uuid import UUID
 
 import pytest
 
+from app.core.index.overlays import Changes, OverlayDict
 from app.core.index.tree import AclIndex
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, AclTerms
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from tests.cases import each_case
 from tests.dumps import dump
@@ -53,7 +54,18 @@ def test_removing_what_is_not_there_is_an_error_and_changes_nothing(where: str) 
     assert index.find(asked) is None
     with pytest.raises(KeyError):
         index.remove(asked)
+    with pytest.raises(KeyError):
+        index.set_terms(asked, AclTerms(owner="team"))
     assert dump(index) == before
+
+
+def test_an_overlay_loses_only_what_is_there() -> None:
+    overlay = OverlayDict({"a": 1}, Changes())
+    del overlay["a"]
+    for gone in ("a", "b"):
+        with pytest.raises(KeyError):
+            del overlay[gone]
+    assert (list(overlay), len(overlay)) == ([], 0)
 
 
 def test_an_acl_is_found_by_its_id() -> None:
