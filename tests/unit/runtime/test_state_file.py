@@ -247,11 +247,12 @@ async def test_a_long_tail_is_made_into_a_new_snapshot(tmp_path: Path) -> None:
     async with running(keeping(store, state_in(tmp_path, least_tail_bytes=3_000))) as authorizer:
         await until_ready(authorizer)
         await until_kept(tmp_path, store)
-        first = file_of(tmp_path).stat().st_ino
-        for number in range(100):
-            store.commit([create(f"n{number}"), delete(f"n{number}")])
-            await until_kept(tmp_path, store)
-        assert file_of(tmp_path).stat().st_ino != first
+        # While it is open its inode is not used again.
+        with file_of(tmp_path).open("rb") as first:
+            for number in range(100):
+                store.commit([create(f"n{number}"), delete(f"n{number}")])
+                await until_kept(tmp_path, store)
+            assert not os.path.samestat(os.fstat(first.fileno()), file_of(tmp_path).stat())
         assert file_of(tmp_path).stat().st_size < 30_000
 
 
