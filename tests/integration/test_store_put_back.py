@@ -108,7 +108,7 @@ async def one_round(
     down = asyncio.Event()
     restore = asyncio.ensure_future(put_back(down))
     begun = asyncio.ensure_future(down.wait())
-    await asyncio.wait({restore, begun}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({restore, begun}, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE_S)
     if not begun.done():
         begun.cancel()
         await restore

@@ -229,9 +229,11 @@ class _Check:
     def _witness(self, caller: _Caller, names: Region, hosts: Region, operations: int) -> Witness:
         said, name, address = self._said, name_within(names), address_within(hosts)
         operation = from_bit_field(operations)[0]
-        decision = None if address is None else self._decision(caller, address, operation, name)
+        if address is None:
+            raise RuntimeError(f"no client refutes {said}; this is a bug in Klamm")
+        decision = self._decision(caller, address, operation, name)
         # INVARIANT: what is reported not to hold does not: authorize itself says so.
-        if address is None or decision is None or decision.verdict.allowed is said.allowed:
+        if decision.verdict.allowed is said.allowed:
             raise RuntimeError(f"{decision} does not refute {said}; this is a bug in Klamm")
         groups = () if caller.groups is None else caller.groups.names
         return Witness(caller.principal, address.text, operation, said.resource_type, name, decision, groups)

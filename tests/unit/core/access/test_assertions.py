@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from app.core.access import assertions
 from app.core.access.assertions import AssertedAcls, Assertion, Witness
 from app.core.grouped import authorization_of
 from app.core.groups import groups_of
@@ -215,3 +216,13 @@ def test_an_assertion_may_be_checked_again() -> None:
     first = asserted.witnesses(OTHERS, CLOSED, _MOST)
     assert [each.principal for each in first] == ["User:bob"]
     assert asserted.witnesses(OTHERS, CLOSED, _MOST) == first
+
+
+def test_what_authorize_does_not_confirm_is_never_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    asserted = AssertedAcls([], [OTHERS])
+    monkeypatch.setattr(assertions, "image_of", lambda *_: image_of([], OPEN))
+    with pytest.raises(RuntimeError, match=r"does not refute .* this is a bug in Klamm"):
+        asserted.witnesses(OTHERS, CLOSED, _MOST)
+    monkeypatch.setattr(assertions, "address_within", lambda _: None)
+    with pytest.raises(RuntimeError, match=r"no client refutes .* this is a bug in Klamm"):
+        AssertedAcls([acl("TOPIC ab LITERAL User:alice * READ ALLOW")], [OTHERS]).witnesses(OTHERS, OPEN, _MOST)
