@@ -20,25 +20,19 @@ def main() -> None:
         end_with(order.supervisor)
     except EOFError:
         sys.exit(1)
-    try:
-        # As in `klamm serve`: until the server has its own handlers, a signal unwinds the stack.
-        for each in STOP_SIGNALS:
-            signal.signal(each, signal.default_int_handler)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        begin_logging(order.settings, order.number)
-        siblings = Siblings(end, order.locks, orphaned=_end_at_once)
-        app = create_app(order.settings, siblings, SharedOutput(order.locks))
-        with socket.socket(fileno=order.listener) as listener:
-            app.serve(
-                listener,
-                ServerOptions(
-                    admission=siblings.admission(), drain_s=order.settings.drain_ms / 1000, supervision=siblings
-                ),
-            )
-    except KeyboardInterrupt:
-        # If it came out of code made from text, as data classes are by any import, Python dies by SIGINT although it
-        # was caught. Any other text undoes that.
-        exec("")  # noqa: S102 - a constant
+    # Until the server has its own handlers, there is nothing to undo. An exception could come out of an import as
+    # another one, or be interrupted by the next signal.
+    for each in STOP_SIGNALS:
+        signal.signal(each, lambda *_: os._exit(0))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    begin_logging(order.settings, order.number)
+    siblings = Siblings(end, order.locks, orphaned=_end_at_once)
+    app = create_app(order.settings, siblings, SharedOutput(order.locks))
+    with socket.socket(fileno=order.listener) as listener:
+        app.serve(
+            listener,
+            ServerOptions(admission=siblings.admission(), drain_s=order.settings.drain_ms / 1000, supervision=siblings),
+        )
 
 
 def _end_at_once() -> None:

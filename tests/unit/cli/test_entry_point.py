@@ -237,13 +237,21 @@ def test_an_interruption_of_the_very_start_is_no_fault(command: str, status: int
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_interrupted_in_code_made_from_text_still_ends_in_order() -> None:
+@pytest.mark.parametrize("signals", ["[SIGINT]", "[SIGTERM]", "[SIGINT, SIGTERM]"])
+@pytest.mark.parametrize("when", ["at once", "while it loads"])
+def test_a_worker_that_is_interrupted_before_it_serves_ends_in_order(signals: str, when: str) -> None:
+    """Also in code made from text, out of which Python would die by SIGINT even if the exception is caught."""
+    at_once, loads = ("send", "0") if when == "at once" else ("int", "exec('send()')")
     code = (
-        "import socket, sys\nfrom types import SimpleNamespace as Order\nfrom app.cli import worker\n"
+        "import socket, sys\nfrom signal import *\nfrom types import SimpleNamespace as Order\n"
+        "from app.cli import worker\n"
+        f"def send():\n    for each in {signals}: raise_signal(each)\n"
         "sys.argv = ['worker', '1', str(socket.socket().detach())]\n"
         "worker.receive_order = lambda _: Order(supervisor=1, settings=None, number=1)\n"
         "worker.end_with = lambda _: None\n"
-        "worker.begin_logging = lambda *_: exec('raise KeyboardInterrupt')\n"
+        f"worker.begin_logging = lambda *_: {loads}\n"
+        "pthread_sigmask(SIG_BLOCK, [SIGINT, SIGTERM])\n"
+        f"{at_once}()\n"
         "worker.main()\n"
     )
     done = subprocess.run(
