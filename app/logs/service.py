@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import select
+import signal
 import stat
 import sys
 import termios
@@ -37,6 +38,7 @@ _LEAST_ROOM = 4_096
 """How many bytes a pipe has room for once poll says that it can be written to."""
 _SHOWN = 1_000
 """How many characters are shown of a line that a pipe has no room for."""
+_SIGNAL_AGAIN_S = 0.05
 # Their lines about starting and stopping repeat ours.
 _TALKATIVE = ("uvicorn", "httpx", "httpcore", "alembic", "urllib3")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
@@ -312,5 +314,10 @@ def _log_uncaught_in_thread(failed: threading.ExceptHookArgs) -> None:
 
 
 def _log_unraisable(failed: "sys.UnraisableHookArgs") -> None:
+    if isinstance(failed.exc_value, KeyboardInterrupt):
+        # It reached a finalizer, whose exceptions Python drops; the order to end must not be lost.
+        main_thread = threading.main_thread().ident or threading.get_ident()
+        threading.Timer(_SIGNAL_AGAIN_S, signal.pthread_kill, (main_thread, signal.SIGINT)).start()
+        return
     where = failed.err_msg or "exception ignored in"
     _LOG.error("unraisable_exception", exc_info=failed.exc_value, extra={"where": where, "what": repr(failed.object)})

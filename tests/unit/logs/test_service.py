@@ -395,6 +395,22 @@ def test_ctrl_c_is_no_fault() -> None:
     assert (done.returncode, done.stderr) == (-2, b"")
 
 
+def test_ctrl_c_that_reaches_a_finalizer_is_not_lost() -> None:
+    program = """
+import signal, time
+from app.logs.service import configure_logging
+configure_logging("INFO")
+
+class Odd:
+    def __del__(self): signal.raise_signal(signal.SIGINT)
+
+Odd()
+time.sleep(60)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False, timeout=50)
+    assert (done.returncode, done.stderr) == (-2, b"")
+
+
 def test_hooks_that_somebody_has_set_stay() -> None:
     def theirs(_: object) -> None:
         raise AssertionError("not called")
