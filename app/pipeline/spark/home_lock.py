@@ -123,8 +123,10 @@ class FileLock:
         await_end(children_from(left), str(self._folder), note)
         last = _GENERATION.search(left)
         self.generation = (int(last[1]) if last else 0) + 1
+        lines = [f"generation {self.generation}\n", f"job {job}\n", *(f"{child}\n" for child in children())]
+        # A run that is refused reads the file meanwhile.
         file.truncate(0)
-        file.writelines([f"generation {self.generation}\n", f"job {job}\n", *(f"{child}\n" for child in children())])
+        file.writelines(lines)
         file.flush()
         for folder in self._folder.glob("*/*/.spark-staging-*"):
             shutil.rmtree(folder, ignore_errors=True)
