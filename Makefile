@@ -147,11 +147,11 @@ SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder \
 
 .PHONY: test
 test: $(STAMP) ## The suite, without what takes long beside what it adds; the last lines say what is left to test-full
-	@$(BIN)/pytest -q -rs -m 'not full' $(SIDE_BY_SIDE)
+	@$(BIN)/pytest -q -rsfE -m 'not full' $(SIDE_BY_SIDE)
 
 .PHONY: test-full
 test-full: $(STAMP) ## The whole suite, as .ci/run runs it
-	@$(BIN)/pytest -q -rs $(SIDE_BY_SIDE)
+	@$(BIN)/pytest -q -rsfE $(SIDE_BY_SIDE)
 
 .PHONY: test-kafka
 test-kafka: $(STAMP) ## A real Kafka broker that asks Klamm, by its own console tools (needs a JDK 17 or newer, and Maven); a part of `make test-full`

@@ -159,8 +159,8 @@ class Service:
         return float(found[1])
 
     def post(self, path: str, body: Json, status: int = 200) -> Json:
-        """Post this body and insist on the status."""
-        answer = self.http.post(path, json=body)
+        """Post this body, again while the service is overloaded, and insist on the status."""
+        answer = answered(lambda: self.http.post(path, json=body))
         assert answer.status_code == status, answer.text
         value: Json = answer.json()
         return value

@@ -17,7 +17,7 @@ import pytest
 
 from app.rest.callers.token_file import add_token
 from tests.e2e.postgres import Store
-from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context, eventually
+from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, answered, binding, context, eventually
 from tests.e2e.workers import connections, metrics, pids, ready, service_of, worker_of
 from tests.planted import hear, plant
 
@@ -87,7 +87,7 @@ class Asker:
         body: Json = {"context": context(principal), "actions": [action(name) for name in rules]}
         if at_least is not None:
             body["at_least"] = at_least
-        reply = self._client.post("/v1/authorize", json=body)
+        reply = answered(lambda: self._client.post("/v1/authorize", json=body))
         assert reply.status_code == 200, reply.text
         answer = reply.json()
         assert answer["results"] == [result for result, _, _ in rules.values()]
@@ -99,10 +99,10 @@ class Asker:
     def refused(self) -> None:
         """Ask what is not answered, and what is not logged."""
         body: Json = {"context": context(), "actions": [action("orders", "FLY")]}
-        assert self._client.post("/v1/authorize", json=body).status_code == 400
+        assert answered(lambda: self._client.post("/v1/authorize", json=body)).status_code == 400
         resource = {"resource_type": "TOPIC", "resource_name": "orders"}
-        body = {"context": context(), "resources": [resource]}
-        assert self._client.post("/v1/authorized-operations", json=body).status_code == 200
+        other: Json = {"context": context(), "resources": [resource]}
+        assert answered(lambda: self._client.post("/v1/authorized-operations", json=other)).status_code == 200
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -16,7 +16,7 @@ from tests.e2e.bodies import BODIES
 from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.outside import Outside
 from tests.e2e.raw import connected
-from tests.e2e.service import ADMIN, PATIENCE_S, Service, action, binding, context, replica_on
+from tests.e2e.service import ADMIN, PATIENCE_S, Service, action, answered, binding, context, replica_on
 from tests.planted import hear
 from tests.surroundings import without_ours
 
@@ -77,9 +77,13 @@ def test_cve_2026_55866_many_connections_at_once_get_their_own_answers(guarded: 
     expected = {case: {200} for case in asked}
     for case in (("anyone", ADMIN), ("orders", ADMIN), ("orders", "User:alice")):
         expected[case] = {403}
+    answered_at_all: set[tuple[str, str]] = set()
     with ThreadPoolExecutor(8) as pool:
         for case, found in pool.map(ask, asked * 10, timeout=PATIENCE_S):
-            assert found == expected[case], case
+            # A request that there was no room for has no answer that could be another's.
+            assert found - {429} <= expected[case], case
+            answered_at_all.update({case} if found - {429} else ())
+    assert answered_at_all == set(asked)
 
 
 _NO_AUDIENCE = """
@@ -172,7 +176,7 @@ def test_openfga_pr_2425_a_crowd_of_writers_needs_no_more_connections(migrated_d
         def create(n: int) -> int:
             body = {"context": context(), "bindings": [binding(f"topic-{n}-{m}") for m in range(5)]}
             with httpx.Client(base_url=service.url, timeout=PATIENCE_S) as http:
-                return http.post("/v1/acls", json=body).status_code
+                return answered(lambda: http.post("/v1/acls", json=body)).status_code
 
         with ThreadPoolExecutor(50) as pool:
             for status in pool.map(create, range(200), timeout=PATIENCE_S):
