@@ -132,8 +132,7 @@ async def test_commits_are_durable_whatever_the_database_says(store_url: str, da
     await bulk.add({}, ACTOR, KnownHistory())
 
     async with bulk._feed.transaction(KnownHistory()) as transaction:
-        connection = await transaction.connection()
-        assert await connection.fetchval("SHOW synchronous_commit") == "on"
+        assert await transaction.fetchval("SHOW synchronous_commit") == "on"
 
     await bulk.close()
 

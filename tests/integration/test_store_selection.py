@@ -16,6 +16,7 @@ from app.store.filters import columns_of, shape_of, with_types
 from app.store.reading import snapshot
 from app.store.writing import selection
 from app.store.writing.acl_store import PostgresAclStore
+from app.store.writing.journal import UNKNOWN_SERVER, FeedTransaction, lock_head
 from app.store.writing.selection import select_matches
 from tests.strategies import binding_lists, filters
 from tests.updates import create, delete, matches, topic
@@ -45,7 +46,8 @@ async def check(database: Connection, bindings: Sequence[AclBinding], wanted: Se
     transaction = database.transaction()
     await transaction.start()
     await insert(database, bindings)
-    found = await select_matches(database, wanted, 10_000)
+    head = await lock_head(database, KnownHistory(), UNKNOWN_SERVER)
+    found = await select_matches(FeedTransaction(database, head), wanted, 10_000)
     await transaction.rollback()
 
     assert found is not None

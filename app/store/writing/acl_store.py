@@ -135,7 +135,7 @@ class Group:
                 outcomes.append(CreateAclsOutcome(results, self._token_for(mutation), len(planned)))
             await self._breathe(len(its_keys))
         for some in _statements([(acl.id, *acl.terms) for acl in changed.values()]):
-            await (await self._transaction.connection()).execute(_CHANGE, *map(list, zip(*some, strict=True)))
+            await self._transaction.execute(_CHANGE, *map(list, zip(*some, strict=True)))
         return outcomes
 
     async def _breathe(self, items: int) -> None:
@@ -158,7 +158,7 @@ class Group:
             wanted.update((key, acl.binding) for key, acl in zip(its_keys, mutation.acls, strict=True))
         there: dict[bytes, StandardAcl] = {}
         for some in _statements(list(wanted)):
-            for row in await (await self._transaction.connection()).fetch(_THERE, some):
+            for row in await self._transaction.fetch(_THERE, some):
                 key, acl_id = row["natural_key"], UUID(bytes=row["id"].bytes)
                 there[key] = StandardAcl(acl_id, wanted[key], row["expires_at"], row["owner"])
         return there
@@ -206,7 +206,7 @@ class Group:
         refusal = self._refusal(mutation)
         if refusal is not None:
             return refusal
-        matches = await select_matches(await self._transaction.connection(), mutation.filters, MAX_RECORDS_PER_USER_OP)
+        matches = await select_matches(self._transaction, mutation.filters, MAX_RECORDS_PER_USER_OP)
         if matches is None:
             return InvalidRequestException(
                 f"Cannot remove more than {MAX_RECORDS_PER_USER_OP} acls in a single delete operation.",
@@ -217,13 +217,13 @@ class Group:
 
     async def _expire(self, mutation: ExpireAcls) -> ExpireAclsOutcome:
         # INVARIANT: ended ACLs are selected under the head's lock, so only one of several writers removes each.
-        ended = await select_ended(await self._transaction.connection(), self._head.recorded_at, mutation.at_most)
+        ended = await select_ended(self._transaction, self._head.recorded_at, mutation.at_most)
         await self._remove({acl.id: acl for acl in ended}, mutation)
         return ExpireAclsOutcome(len(ended))
 
     async def _remove(self, acls: Mapping[UUID, StandardAcl], mutation: DeleteAcls | ExpireAcls) -> None:
         if acls:
-            await (await self._transaction.connection()).execute(_DELETE, list(acls))
+            await self._transaction.execute(_DELETE, list(acls))
         async for some in in_slices(list(acls.values())):
             for acl in some:
                 frame = self._frame(self._next_offset(), acl, mutation)
@@ -238,14 +238,14 @@ class Group:
         drafted = len(self.drafts)
         # As in Kafka's controller, a property that already has the value makes no record.
         for name, value in mutation.changes:
-            before = await (await self._transaction.connection()).fetchval(_CONFIG_VALUE, name)
+            before = await self._transaction.fetchval(_CONFIG_VALUE, name)
             if before == value:
                 continue
             offset = self._next_offset()
             if value is None:
-                await (await self._transaction.connection()).execute(_UNSET_CONFIG, name)
+                await self._transaction.execute(_UNSET_CONFIG, name)
             else:
-                await (await self._transaction.connection()).execute(_SET_CONFIG, name, value, offset)
+                await self._transaction.execute(_SET_CONFIG, name, value, offset)
             self.prior[offset] = (before is not None, None, None, before)
             frame = (self._head.recorded_at, mutation.actor, b"", mutation.comment)
             self.drafts.append(ConfigRecord(offset, 0, name, value, *frame))

@@ -26,8 +26,7 @@ class PostgresBulkStore:
         self, acls: Mapping[bytes, BulkAcl], actor: str, known: KnownHistory, comment: str | None = None
     ) -> BatchOutcome:
         async with self._feed.transaction(known) as transaction:
-            connection = await transaction.connection()
-            rows = await connection.fetch(_KEPT, list(acls), transaction.head.recorded_at)
+            rows = await transaction.fetch(_KEPT, list(acls), transaction.head.recorded_at)
             kept = {row["natural_key"]: (row["id"].bytes, row["created_offset"]) for row in rows}
             new = {key: each.stored for key, each in acls.items() if key not in kept}
             before = transaction.head.last_offset

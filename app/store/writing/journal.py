@@ -189,11 +189,18 @@ class FeedTransaction:
         """Inserts an ACL, at the latest when the transaction ends. `key` is its natural key, `record` creates it."""
         self._acls.append(acl_values(acl, key, record))
 
-    async def connection(self) -> Connection:
-        """For what else the transaction reads and changes; ask for it each time.
+    async def fetch(self, statement: str, *arguments: object) -> list[asyncpg.Record]:
+        """As asyncpg's; so are `fetchval` and `execute`."""
+        return await (await self._up_to_date()).fetch(statement, *arguments)
 
-        INVARIANT: whoever reads `acl` finds what was added before: a removal that misses an ACL leaves it in force.
-        """
+    async def fetchval(self, statement: str, *arguments: object) -> Any:  # noqa: ANN401 - a value of PostgreSQL
+        return await (await self._up_to_date()).fetchval(statement, *arguments)
+
+    async def execute(self, statement: str, *arguments: object) -> None:
+        await (await self._up_to_date()).execute(statement, *arguments)
+
+    async def _up_to_date(self) -> Connection:
+        # INVARIANT: whoever reads `acl` finds what was added before: a removal that misses an ACL leaves it in force.
         await self._copy("acl", ACL_COLUMNS, self._acls)
         return self._connection
 

@@ -7,7 +7,6 @@ from functools import cache
 
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.filters import AclBindingFilter
-from app.store.engine import Connection
 from app.store.filters import (
     FILTERS,
     HEADS,
@@ -20,6 +19,7 @@ from app.store.filters import (
     with_types,
 )
 from app.store.rows import BINDING_COLUMNS, TERMS_COLUMNS, acl_of, in_slices
+from app.store.writing.journal import FeedTransaction
 
 _SORTED = """LIMIT $9
 ) AS found
@@ -40,7 +40,7 @@ def _statement(shape: Shape) -> str:
 
 
 async def select_matches(
-    connection: Connection,
+    transaction: FeedTransaction,
     filters: Sequence[AclBindingFilter],
     at_most: int,
 ) -> list[list[StandardAcl]] | None:
@@ -55,9 +55,9 @@ async def select_matches(
     for shape, numbered in by_shape.items():
         if not is_indexed(shape):
             # Only a scan of all ACLs finds them, and the session has scans off (`app.store.engine`).
-            await connection.execute("SET LOCAL enable_seqscan = on")
+            await transaction.execute("SET LOCAL enable_seqscan = on")
         async for some in in_slices(numbered):
-            rows = await connection.fetch(_statement(shape), *columns_of(some), left + 1)
+            rows = await transaction.fetch(_statement(shape), *columns_of(some), left + 1)
             left -= len(rows)
             if left < 0:
                 return None
@@ -67,6 +67,6 @@ async def select_matches(
     return matches
 
 
-async def select_ended(connection: Connection, now: datetime, at_most: int) -> list[StandardAcl]:
+async def select_ended(transaction: FeedTransaction, now: datetime, at_most: int) -> list[StandardAcl]:
     """The ACLs that have ended by this time, the first to end first."""
-    return [acl_of(row) for row in await connection.fetch(_ENDED, now, at_most)]
+    return [acl_of(row) for row in await transaction.fetch(_ENDED, now, at_most)]
