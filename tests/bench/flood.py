@@ -21,7 +21,6 @@ from tests.bench.report import percentile
 
 _REFUSED = 429
 _DRAIN_S = 30.0
-_WELCOME = b"GET /livez HTTP/1.1\r\nHost: bench\r\n\r\n"
 
 
 class Flood(NamedTuple):
@@ -55,6 +54,8 @@ class Result(NamedTuple):
     seconds: float
     unanswered: int
     """Requests whose connection ended instead."""
+    refused_before: int = 0
+    """Of those that opened the connections."""
 
     def of(self, status: int) -> list[Outcome]:
         """Those that were answered so."""
@@ -87,11 +88,13 @@ def run(flood: Flood) -> Result:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65_536) if hard > 0 else 65_536, hard))
     with ExitStack() as stack, select.epoll() as ready, RunQueue(flood.pid) as queue:
         connections = [stack.enter_context(connect(flood.port)) for _ in range(flood.connections)]
+        refused = 0
         for each in connections:
-            # Waits at the door would be counted to the first requests.
-            ask(each, _WELCOME)
+            # Waits at the door would be counted to the first requests, and a connection that has asked nothing yet is
+            # soon closed.
+            refused += b"OVERLOADED" in ask(each, flood.messages[0])[1]
             ready.register(each.fileno(), select.EPOLLIN)
-        return _Sender(flood, connections, ready, queue).run()
+        return _Sender(flood, connections, ready, queue).run()._replace(refused_before=refused)
 
 
 class _Sender:

@@ -3,7 +3,6 @@
 What holds for another service in the place of the store, too, has the marker `upstream`.
 """
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,12 +15,13 @@ from app.store.writing.acl_store import PostgresAclStore
 from app.store.writing.bulk_store import PostgresBulkStore
 from app.upstream.acl_store import UpstreamAclStore
 from app.upstream.change_feed import UpstreamChangeFeed
-from app.upstream.connection import Connection, UpstreamOptions
-from tests.contract.followed import FollowedSubject, feed_of, service_on
+from app.upstream.connection import Connection
+from tests.contract.followed import FollowedSubject, feed_of, options_of, service_on
 from tests.contract.subject import Subject
 from tests.database_roles import connected, new_store_with_roles
 from tests.fakes import FakeStore
 from tests.newborn import new_store
+from tests.patient import PATIENT
 
 _DATABASE = "contract"
 
@@ -54,7 +54,7 @@ async def store_url(request: pytest.FixtureRequest) -> AsyncIterator[str | None]
 
 @asynccontextmanager
 async def following(url: str) -> AsyncIterator[Subject]:
-    connection = Connection(UpstreamOptions(urls=[url], follower="contract", clock=time.monotonic, bookmark_s=0.2))
+    connection = Connection(options_of(url))
     writers, feed = UpstreamChangeFeed(connection), feed_of(url)
     store = UpstreamAclStore(connection, writers)
     for each in (writers, feed):
@@ -68,7 +68,9 @@ async def following(url: str) -> AsyncIterator[Subject]:
 
 
 @pytest.fixture
-async def subject(store_url: str | None) -> AsyncIterator[Subject]:
+async def subject(store_url: str | None, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Subject]:
+    # A machine that stands still for a second is no outage here.
+    monkeypatch.setattr("app.upstream.change_feed._PATIENCE_S", 30.0)
     if store_url is None:
         fake = FakeStore()
         yield Subject(fake, fake.feed, fake)
@@ -78,9 +80,9 @@ async def subject(store_url: str | None) -> AsyncIterator[Subject]:
             yield followed
         return
     store, feed, bulk = (
-        PostgresAclStore(DatabaseUrl.parse(store_url)),
-        PostgresChangeFeed(DatabaseUrl.parse(store_url)),
-        PostgresBulkStore(DatabaseUrl.parse(store_url)),
+        PostgresAclStore(DatabaseUrl.parse(store_url), PATIENT),
+        PostgresChangeFeed(DatabaseUrl.parse(store_url), PATIENT),
+        PostgresBulkStore(DatabaseUrl.parse(store_url), PATIENT),
     )
     yield Subject(store, feed, bulk)
     await bulk.close()

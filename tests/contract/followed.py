@@ -74,8 +74,12 @@ def service_on(store: FakeStore) -> Iterator[str]:
 
 def feed_of(url: str) -> UpstreamChangeFeed:
     """Of a follower of its own."""
-    return UpstreamChangeFeed(
-        Connection(UpstreamOptions(urls=[url], follower="contract", clock=time.monotonic, bookmark_s=0.2))
+    return UpstreamChangeFeed(Connection(options_of(url)))
+
+
+def options_of(url: str) -> UpstreamOptions:
+    return UpstreamOptions(
+        urls=[url], follower="contract", clock=time.monotonic, bookmark_s=0.2, request_timeout_s=60.0
     )
 
 

@@ -128,8 +128,10 @@ def test_it_migrates_and_serves_with_nothing_to_write_to(image: Path, workers: i
         try:
             url = _address(log.fileno(), service)
             eventually(lambda: httpx.get(f"{url}/readyz", timeout=30).status_code == 200, "it is ready")
-            workers_shown = "klamm_workers 2.0" in httpx.get(f"{url}/metrics", timeout=30).text
-            assert workers_shown == (workers == 2)
+            eventually(
+                lambda: ("klamm_workers 2.0" in httpx.get(f"{url}/metrics", timeout=30).text) == (workers == 2),
+                "the workers are shown",
+            )
         finally:
             service.terminate()
             assert service.wait(60) == 0

@@ -6,7 +6,7 @@ import time
 import httpx
 
 from tests.e2e.repeating import Repeating
-from tests.e2e.service import PATIENCE_S, Json, Service
+from tests.e2e.service import Json, Service, client_of
 
 
 class Asking(Repeating):
@@ -26,7 +26,7 @@ class Asking(Repeating):
         super().__init__(*[self._ask] * threads)
 
     def _ask(self) -> None:
-        with httpx.Client(base_url=self._url, timeout=PATIENCE_S) as http:
+        with client_of(self._url) as http:
             while not self.done.is_set():
                 began_at = time.monotonic()
                 self._note(self._fault_of(http), time.monotonic() - began_at)

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
-import httpx
-
 from tests.e2e.history import History, offset_of
-from tests.e2e.service import PATIENCE_S, Json, action, answered, context, eventually
+from tests.e2e.service import PATIENCE_S, Json, action, client_of, context, eventually
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -87,9 +85,9 @@ class Crowd:
         """A thread's work: the same batch again and again; each answer must be a 200, and no older than the last."""
         question = question_of(resource_names, principal)
         answers: list[Answer] = []
-        with httpx.Client(base_url=url, timeout=PATIENCE_S) as http:
+        with client_of(url) as http:
             while self.going:
-                reply = answered(lambda: http.post("/v1/authorize", json=question))
+                reply = http.post("/v1/authorize", json=question)
                 assert reply.status_code == 200, reply.text
                 answers.append(answer_in(reply.json()))
                 self._asked += 1

@@ -46,13 +46,22 @@ def eventually(check: Callable[[], bool], what: str, within_s: float = PATIENCE_
         time.sleep(0.02)
 
 
-def answered(ask: Callable[[], httpx.Response]) -> httpx.Response:
-    """The first answer that is not OVERLOADED: that is right while other processes have the service's core."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (answer := ask()).status_code == httpx.codes.TOO_MANY_REQUESTS and "OVERLOADED" in answer.text:
-        assert time.monotonic() < deadline, answer.text
-        time.sleep(0.02)
-    return answer
+class AskingAgain(httpx.HTTPTransport):
+    """Asks again after OVERLOADED: that is right while other processes have the service's core."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            reply = super().handle_request(request)
+            refused = reply.status_code == httpx.codes.TOO_MANY_REQUESTS and b"OVERLOADED" in reply.read()
+            if not refused or time.monotonic() > deadline:
+                return reply
+            reply.close()
+            time.sleep(0.02)
+
+
+def client_of(url: str, headers: Mapping[str, str] | None = None) -> httpx.Client:
+    return httpx.Client(base_url=url, headers=headers, timeout=PATIENCE_S, transport=AskingAgain())
 
 
 def context(principal: str = ADMIN, address: str = "127.0.0.1", **more: object) -> Json:
@@ -110,7 +119,7 @@ class Service:
         except queue.Empty:
             self.process.kill()
             raise AssertionError("\n".join(self.lines)) from None
-        self.http = httpx.Client(base_url=self.url, timeout=PATIENCE_S, headers=SECRET_HEADERS)
+        self.http = client_of(self.url, SECRET_HEADERS)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -159,8 +168,8 @@ class Service:
         return float(found[1])
 
     def post(self, path: str, body: Json, status: int = 200) -> Json:
-        """Post this body, again while the service is overloaded, and insist on the status."""
-        answer = answered(lambda: self.http.post(path, json=body))
+        """Post this body and insist on the status."""
+        answer = self.http.post(path, json=body)
         assert answer.status_code == status, answer.text
         value: Json = answer.json()
         return value

@@ -35,6 +35,7 @@ from tests.e2e.workers import (
     connections,
     holder_of,
     is_there,
+    is_trouble,
     kill,
     metrics,
     pids,
@@ -132,7 +133,7 @@ def ended_in_order(service: Service, folder: Path) -> None:
     assert service.lines[-1].endswith("embedded_postgres_stopped")
     assert processes_in(folder) == []
     assert not any(is_there(pid) for _, pid in starts(service))
-    assert [line for line in service.lines if " ERROR " in line or " WARN" in line or "Traceback" in line] == []
+    assert [line for line in service.lines if is_trouble(line)] == []
 
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=_MORE)])
@@ -176,7 +177,7 @@ def test_updates_and_decisions_flow_until_the_socket_closes(folder: Path, count:
             writers = [pool.submit(write, writer) for writer in range(3)]
             eventually(lambda: len(acknowledged) > 20, "updates flow")
             began_at, written = time.monotonic(), len(acknowledged)
-            told_to_drain(service)
+            service.process.send_signal(signal.SIGTERM)
             assert service.process.wait(PATIENCE_S) == 0
             took_s = time.monotonic() - began_at
             for writer in writers:
@@ -188,8 +189,8 @@ def test_updates_and_decisions_flow_until_the_socket_closes(folder: Path, count:
         # once for each thread, and whoever tries again is refused. No answer was lost or wrong.
         assert broken == []
         faults = [fault.partition("(")[0] for fault in asking.wrong]
-        assert set(faults) <= {"ConnectError", "ReadError"}
-        assert faults.count("ReadError") <= 2
+        assert set(faults) <= {"ConnectError", "ReadError", "RemoteProtocolError"}
+        assert len(faults) - faults.count("ConnectError") <= 2
         assert service.stop() == 0
         ended_in_order(service, folder)
     with Service(["--data-dir", str(folder)]) as again:

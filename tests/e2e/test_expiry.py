@@ -13,12 +13,14 @@ import pytest
 
 from tests.e2e.postgres import Store, sql
 from tests.e2e.repeating import Repeating
-from tests.e2e.service import PATIENCE_S, Json, Service, action, binding, context, eventually
+from tests.e2e.service import PATIENCE_S, Json, Service, action, binding, client_of, context, eventually
 from tests.e2e.workers import kill, pids, ready, service_of
 
 HOUR = 3_600
 ACTIONS = 500
 SOON_S = 15
+_EARLY_S = 5
+"""How long before the end an answer may be denied: a slow one may come after it, and the store's time is not exact."""
 MANY = 1_000_000
 QUESTION: Json = {"context": context("User:alice"), "actions": [action("orders")] * ACTIONS}
 
@@ -52,12 +54,10 @@ class Sampling(Repeating):
         super().__init__(*[self._ask] * threads)
 
     def _ask(self) -> None:
-        with httpx.Client(base_url=self._url, timeout=PATIENCE_S) as http:
+        with client_of(self._url) as http:
             while not self.done.is_set():
                 sent_at = time.time()
                 reply = http.post("/v1/authorize", json=QUESTION)
-                if reply.status_code == httpx.codes.TOO_MANY_REQUESTS:
-                    continue
                 assert reply.status_code == httpx.codes.OK, reply.text
                 self.answers.append((sent_at, set(reply.json()["results"])))
 
@@ -68,7 +68,7 @@ class Sampling(Repeating):
     def check(self, ends_at: float) -> None:
         """Every question that was sent after the end was denied, and until shortly before it was allowed."""
         wrong = [answer for answer in self.answers if answer[0] >= ends_at and answer[1] != {"DENIED"}]
-        early = [answer for answer in self.answers if answer[0] < ends_at - 1 and answer[1] != {"ALLOWED"}]
+        early = [answer for answer in self.answers if answer[0] < ends_at - _EARLY_S and answer[1] != {"ALLOWED"}]
         assert (wrong, early) == ([], [])
         print(f"{self.after(ends_at):,} answers after the end, of {len(self.answers) * ACTIONS:,}")
         assert 0 < self.after(ends_at) < len(self.answers) * ACTIONS
@@ -127,7 +127,7 @@ def test_an_allow_ends_while_postgresql_is_away_also_for_who_was_frozen_over_the
         (service,) = services_of(store, tmp_path, stack, -HOUR)
         ends_at = int(time.time()) + SOON_S
         allow_until(ends_at, service)
-        clients = [stack.enter_context(httpx.Client(base_url=service.url, timeout=PATIENCE_S)) for _ in range(12)]
+        clients = [stack.enter_context(client_of(service.url)) for _ in range(12)]
         with Sampling(service) as sampling:
             store.server.stop()
             time.sleep(1)

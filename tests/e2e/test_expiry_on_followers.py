@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx
-
 from tests.e2e.postgres import Store
-from tests.e2e.service import PATIENCE_S, Json, Service, action, binding, context, eventually
+from tests.e2e.service import Json, Service, action, binding, client_of, context, eventually
 from tests.e2e.test_expiry import (
     ACTIONS,
     HOUR,
@@ -23,7 +21,7 @@ from tests.e2e.test_expiry import (
 )
 from tests.e2e.test_state_file import free_port
 
-ENDS_S = 15, 27
+ENDS_S = 25, 45
 
 
 def follower_of(url: str, port: str, **variables: str) -> Service:
@@ -37,7 +35,7 @@ def question(name: str) -> Json:
 def frozen_answers(service: Service, asked: Json, ends_at: int) -> list[list[str]]:
     """What a process that stands still over the end answers first, on connections of before."""
     with ExitStack() as stack:
-        clients = [stack.enter_context(httpx.Client(base_url=service.url, timeout=PATIENCE_S)) for _ in range(4)]
+        clients = [stack.enter_context(client_of(service.url)) for _ in range(4)]
         return asked_while_frozen([service.process.pid], clients, asked, ends_at)
 
 

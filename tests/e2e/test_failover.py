@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +15,15 @@ from tests.e2e.history import seven_of
 from tests.e2e.outside import Outside
 from tests.e2e.postgres import OwnPostgres
 from tests.e2e.relay import relay_to
-from tests.e2e.service import Service, action, binding, context, replica_on
+from tests.e2e.service import Service, action, binding, context, eventually, replica_on
 from tests.proxy import Proxy
 
 _log = logging.getLogger(__name__)
 
 ALLOWED, DENIED = ["ALLOWED"], ["DENIED"]
+
+
+PATIENT = {"KLAMM_REQUEST_TIMEOUT_MS": "30000"}
 
 
 @dataclass
@@ -38,7 +41,9 @@ class Pair:
     def fail_over(self) -> None:
         """The primary is gone at once, the standby takes its place with what has reached it."""
         for process in self.primary.processes():
-            os.kill(process, signal.SIGKILL)
+            # Backends end by themselves once the postmaster is gone.
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         promote(self.standby_dsn)
         self.address.lead_to(self.standby_dsn)
 
@@ -52,7 +57,7 @@ def pair(folder: Path) -> Iterator[Pair]:
             standby_of(wire.dsn, folder / "standby", primary.folder / "postgres") as standby_server,
         ):
             standby_dsn = f"{standby_server.rpartition('/')[0]}/{name}"
-            with replica_on(standby_dsn) as reader, replica_on(address.dsn) as writer:
+            with replica_on(standby_dsn, **PATIENT) as reader, replica_on(address.dsn, **PATIENT) as writer:
                 yield Pair(primary, wire, address, standby_dsn, reader.ready(), writer.ready())
 
 
@@ -61,7 +66,7 @@ def test_a_standby_serves_and_once_promoted_without_its_tail_it_goes_on_in_anoth
         reader, writer = both.reader, both.writer
         kept = writer.create(binding("kept"))["token"]
         assert reader.authorize("User:alice", action("kept"), at_least=kept) == ALLOWED
-        assert reader.http.get("/readyz").text == "ok"
+        eventually(lambda: reader.http.get("/readyz").text == "ok", "it is current")
         _takes_no_update(reader)
         # What the standby never gets is acknowledged all the same: replication is asynchronous here.
         both.wire.freeze()

@@ -123,8 +123,9 @@ def test_a_follower_outlives_its_upstream_and_follows_it_again(store: Store) -> 
         root.stop(signal.SIGKILL)
         eventually(lambda: "lagging" in far.http.get("/readyz?verbose").text, "the far one knows")
         assert far.authorize("User:alice", action("first"), at_least=first) == ALLOWED
+        eventually(lambda: "can't be reached" in near.http.get("/readyz?verbose").text, "the near one knows")
         refused = near.post(
-            "/v1/acls", {"context": context(), "bindings": [binding("x")], "timeout_ms": 300}, status=503
+            "/v1/acls", {"context": context(), "bindings": [binding("x")], "timeout_ms": 3000}, status=503
         )
         assert refused["code"] == "STORE_UNAVAILABLE"
         assert "can't be reached" in refused["detail"]

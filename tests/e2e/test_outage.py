@@ -231,7 +231,7 @@ def test_a_postmaster_that_stands_still_hinders_nobody_who_is_connected(store: S
     with Frozen([postmaster]), replica_on(store.dsn) as late:
         assert updates.create(service, timeout_ms=60_000)
         assert service.post("/v1/authorize", QUESTION)["results"] == ANSWER
-        assert age_told(service) == "ok"
+        eventually(lambda: age_told(service) == "ok", "the image is current")
         eventually(lambda: metric(late, "image_load_failures_total") >= 2, "it tries and fails")
         assert late.http.get("/readyz").status_code == 503
         assert late.authorize(ADMIN, action("orders")) == ["ALLOWED"]

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
 from tests.e2e.bodies import BODIES
 from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.outside import Outside
 from tests.e2e.raw import connected
-from tests.e2e.service import ADMIN, PATIENCE_S, Service, action, answered, binding, context, replica_on
+from tests.e2e.service import ADMIN, PATIENCE_S, Service, action, binding, client_of, context, replica_on
 from tests.planted import hear
 from tests.surroundings import without_ours
 
@@ -175,8 +174,8 @@ def test_openfga_pr_2425_a_crowd_of_writers_needs_no_more_connections(migrated_d
 
         def create(n: int) -> int:
             body = {"context": context(), "bindings": [binding(f"topic-{n}-{m}") for m in range(5)]}
-            with httpx.Client(base_url=service.url, timeout=PATIENCE_S) as http:
-                return answered(lambda: http.post("/v1/acls", json=body)).status_code
+            with client_of(service.url) as http:
+                return http.post("/v1/acls", json=body).status_code
 
         with ThreadPoolExecutor(50) as pool:
             for status in pool.map(create, range(200), timeout=PATIENCE_S):

@@ -13,7 +13,18 @@ import pytest
 
 from tests.e2e.asking import Asking
 from tests.e2e.postgres import Frozen, Store, processes_in, sql
-from tests.e2e.service import ADMIN, Json, Service, action, binding, context, eventually
+from tests.e2e.service import (
+    ADMIN,
+    PATIENCE_S,
+    AskingAgain,
+    Json,
+    Service,
+    action,
+    binding,
+    client_of,
+    context,
+    eventually,
+)
 from tests.e2e.workers import (
     Group,
     LockedTable,
@@ -22,6 +33,7 @@ from tests.e2e.workers import (
     by_worker,
     connections,
     is_there,
+    is_trouble,
     kill,
     metrics,
     pids,
@@ -63,7 +75,8 @@ def test_a_worker_that_dies_breaks_its_own_connections_only_and_takes_new_ones_w
                 assert {asked(client, QUESTION) for client in survivors} == {ANSWER}
                 with connections(service, 16) as newcomers:
                     assert {worker_of(client, service) for client in newcomers} == {2}
-                assert "[+]worker/1 ok: restarting, takes no connections yet" in verbose(service)
+                told = "[+]worker/1 ok: restarting, takes no connections yet"
+                eventually(lambda: told in verbose(service), "it is told")
             eventually(lambda: takes_connections(service, 1), "it takes connections")
         # Who was on its connections found them broken; nobody got a wrong answer, nor one from a worker half started.
         assert [fault for fault in asking.wrong if fault[0].isdecimal()] == []
@@ -76,7 +89,7 @@ def test_a_worker_that_dies_breaks_its_own_connections_only_and_takes_new_ones_w
 
 
 def verbose(service: Service) -> str:
-    with httpx.Client(base_url=service.url) as newcomer:
+    with client_of(service.url) as newcomer:
         return newcomer.get("/readyz?verbose").text
 
 
@@ -101,9 +114,9 @@ def test_the_last_worker_takes_connections_even_if_it_can_not_load(closed: Store
 def test_all_have_to_be_ready_and_they_load_one_after_the_other(store: Store) -> None:
     """A lock makes their loads wait in PostgreSQL, where they can be counted; polls do not read this table."""
     with LockedTable(store.dsn, "config") as table, service_of(3, store.dsn) as service:
-        never_two_wait(store, table)
+        never_two_wait(service, table)
         assert service.http.get("/readyz").status_code == 503
-        assert "[-]worker/" in verbose(service)
+        eventually(lambda: "[-]worker/" in verbose(service), "the others are told")
         assert verbose(service).count("not loaded") == 1
         with connections(service, 8) as clients:
             assert {asked(client, QUESTION) for client in clients} == {"503"}
@@ -112,32 +125,33 @@ def test_all_have_to_be_ready_and_they_load_one_after_the_other(store: Store) ->
         with connections(service, 8) as clients:
             table.lock()
             sql(store.dsn, "UPDATE acl_head SET epoch = gen_random_uuid()")
-            never_two_wait(store, table)
+            never_two_wait(service, table)
             eventually(lambda: {asked(client, QUESTION) for client in clients} == {ANSWER}, "all answer as before")
             table.release()
             eventually(lambda: metrics(service)["klamm_image_loads_total"] == 6, "all have loaded again")
         assert service.create(binding("payments"))["results"][0]["created"]
 
 
-def never_two_wait(store: Store, table: LockedTable) -> None:
+def never_two_wait(service: Service, table: LockedTable) -> None:
     eventually(lambda: table.waiting() == 1, "one load waits for the lock")
     until = time.monotonic() + 1
     while time.monotonic() < until:
-        assert table.waiting() <= 1, store.dsn
+        # On a machine that stands still for seconds, the next one no longer waits for its turn.
+        assert table.waiting() <= 1 or any("load_out_of_turn" in line for line in service.lines)
 
 
 def test_metrics_are_sums_over_the_workers_that_never_fall_and_gauges_of_each(store: Store) -> None:
-    with ready(service_of(2, store.dsn), 2) as service, connections(service, 8) as clients:
+    with ready(service_of(2, store.dsn), 2) as service, connections(service, 8, spread_over=2) as clients:
         token = service.create(binding("orders"))["token"]
         question = {**QUESTION, "at_least": token}
         assert {asked(client, question) for client in clients for _ in range(10)} == {ANSWER}
-        homes = {worker_of(client, service) for client in clients}
-        assert homes == {1, 2}
-        before = metrics(service)
-        assert before['klamm_http_requests_total{operation="authorize",status="2xx"}'] == 80
-        assert before['klamm_http_request_duration_seconds_count{operation="authorize"}'] == 80
-        assert before['klamm_http_request_duration_seconds_bucket{le="+Inf",operation="authorize"}'] == 80
-        assert before['klamm_decisions_total{result="ALLOWED",rule="MatchingAcl"}'] == 80
+        count = 10 * len(clients)
+        before = metrics_of(service, {1: 1, 2: 1})
+        refused = before.get('klamm_http_requests_total{operation="authorize",status="4xx"}', 0)
+        assert before['klamm_http_requests_total{operation="authorize",status="2xx"}'] == count
+        assert before['klamm_http_request_duration_seconds_count{operation="authorize"}'] == count + refused
+        assert before['klamm_http_request_duration_seconds_bucket{le="+Inf",operation="authorize"}'] == count + refused
+        assert before['klamm_decisions_total{result="ALLOWED",rule="MatchingAcl"}'] == count
         assert before["klamm_workers"] == 2
         assert by_worker(before, "klamm_feed_offset") == {1: 1, 2: 1}
         assert by_worker(before, "klamm_acl_count") == {1: 1, 2: 1}
@@ -145,10 +159,9 @@ def test_metrics_are_sums_over_the_workers_that_never_fall_and_gauges_of_each(st
 
         with Frozen([pids(service)[1]]):
             began_at = time.monotonic()
-            while_frozen = metrics(service)
-            assert "[-]worker/1 failed: no answer" in verbose(service)
+            while_frozen = metrics_of(service, {1: 0, 2: 1})
+            eventually(lambda: "[-]worker/1 failed: no answer" in verbose(service), "it is told")
             print(f"metrics and readiness beside a frozen worker: {time.monotonic() - began_at:.2f} s")
-        assert by_worker(while_frozen, "klamm_worker_up") == {1: 0, 2: 1}
         assert set(by_worker(while_frozen, "klamm_feed_offset")) == {2}
         not_fallen(before, while_frozen)
         ready(service, 2)
@@ -156,6 +169,18 @@ def test_metrics_are_sums_over_the_workers_that_never_fall_and_gauges_of_each(st
         eventually(lambda: len(starts(service)) == 3, "it is started again")
         not_fallen(before, metrics(service))
         ready(service, 2)
+
+
+def metrics_of(service: Service, up: dict[int, int]) -> dict[str, float]:
+    """The metrics of those that are up. On a busy machine one may not answer in time."""
+    pages: list[dict[str, float]] = []
+
+    def are_up() -> bool:
+        pages.append(metrics(service))
+        return by_worker(pages[-1], "klamm_worker_up") == up
+
+    eventually(are_up, f"{up} are up")
+    return pages[-1]
 
 
 def not_fallen(before: dict[str, float], after: dict[str, float]) -> None:
@@ -175,7 +200,7 @@ def test_sigterm_lets_every_request_end_on_all_workers(tmp_path: Path) -> None:
     assert len(everybody) == 2
     assert not any(map(is_there, everybody))
     assert processes_in(tmp_path) == []
-    assert [line for line in service.lines if "ERROR" in line or "WARN" in line or "Traceback" in line] == []
+    assert [line for line in service.lines if is_trouble(line)] == []
 
 
 def embedded(folder: Path, count: int) -> Service:
@@ -282,22 +307,19 @@ def test_a_worker_that_drains_alone_is_replaced(store: Store) -> None:
     assert probing.answers > 0
 
 
-def ask_until_taken(client: httpx.Client, body: Json, times: int) -> None:
-    """That there is no room for a question now is an answer, too, but none that is audited."""
+def ask(client: httpx.Client, body: Json, times: int) -> None:
     for _ in range(times):
-        while (reply := client.post("/v1/authorize", json=body)).status_code == httpx.codes.TOO_MANY_REQUESTS:
-            pass
+        reply = client.post("/v1/authorize", json=body)
         assert reply.status_code == httpx.codes.OK, reply.text
 
 
 def test_audit_lines_of_several_workers_stay_whole(store: Store) -> None:
     names = [f"secret-{n}-{'x' * 300}" for n in range(500)]
     body = {"context": context("User:alice"), "actions": [action(name) for name in [*names, "y" * 30_000]]}
-    with ready(service_of(2, store.dsn), 2) as service, connections(service, 8) as clients:
-        assert {worker_of(client, service) for client in clients} == {1, 2}
+    with ready(service_of(2, store.dsn), 2) as service, connections(service, 8, spread_over=2) as clients:
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda client: ask_until_taken(client, body, 4), clients))
-        wanted = 32 * len(body["actions"])
+            list(pool.map(lambda client: ask(client, body, 4), clients))
+        wanted = 4 * len(clients) * len(body["actions"])
         eventually(lambda: metrics(service)["klamm_audit_lines_written_total"] == wanted, "all lines are written")
     lines = [line for line in service.lines if "xxx" in line or "yyy" in line or "kafka.authorizer" in line]
     assert len(lines) == wanted
@@ -308,10 +330,9 @@ def test_a_unix_socket_is_shared_too(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "klamm.sock"
     with service_of(2, store.dsn, ["--uds", str(path)]) as service:
         assert service.url == f"unix:{path}"
-        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://klamm") as client:
+        with httpx.Client(transport=AskingAgain(uds=str(path)), base_url="http://klamm", timeout=PATIENCE_S) as client:
             eventually(lambda: client.get("/readyz").text == "ok", "all are ready")
-            page = client.get("/metrics").text
-            assert 'klamm_worker_up{worker="2"} 1.0' in page
+            eventually(lambda: 'klamm_worker_up{worker="2"} 1.0' in client.get("/metrics").text, "both are up")
             kill(pids(service)[1])
             eventually(lambda: asked(client, QUESTION) == "DENIED,DENIED", "the other one answers")
         assert service.stop() == 0

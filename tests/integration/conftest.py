@@ -1,5 +1,6 @@
 """A migrated database, the store on it, and a bare connection beside them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import asyncpg
@@ -9,17 +10,27 @@ from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, StoreTimeouts
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
+from tests.patient import PATIENT
 
 SHORT = StoreTimeouts(
     answer_s=1.0,
     heartbeat_s=0.2,
-    statement_s=1.0,
-    lock_s=0.3,
-    idle_in_transaction_s=1.0,
-    transaction_s=3.0,
+    statement_s=3.0,
+    lock_s=2.5,
+    idle_in_transaction_s=3.0,
+    transaction_s=6.0,
     slice_s=3.0,
 )
-"""So that tests of what does not answer take a second or two."""
+"""So that tests of what does not answer take some seconds."""
+
+
+async def closed(store: PostgresAclStore) -> None:
+    """Waits until it has noticed that its connection was ended."""
+    connection = store._feed._kept._connection
+    assert connection is not None
+    async with asyncio.timeout(30):
+        while not connection.is_closed():  # noqa: ASYNC110 - a test's wait
+            await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -29,14 +40,14 @@ def store_url(migrated_database_url: str) -> str:
 
 @pytest.fixture
 async def store(store_url: str) -> AsyncIterator[PostgresAclStore]:
-    store = PostgresAclStore(DatabaseUrl.parse(store_url))
+    store = PostgresAclStore(DatabaseUrl.parse(store_url), PATIENT)
     yield store
     await store.close()
 
 
 @pytest.fixture
 async def feed(store_url: str) -> AsyncIterator[PostgresChangeFeed]:
-    feed = PostgresChangeFeed(DatabaseUrl.parse(store_url))
+    feed = PostgresChangeFeed(DatabaseUrl.parse(store_url), PATIENT)
     yield feed
     await feed.close()
 

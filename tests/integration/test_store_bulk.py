@@ -19,6 +19,7 @@ from app.store.writing.acl_store import PostgresAclStore
 from app.store.writing.bulk_store import PostgresBulkStore
 from tests.contract.test_bulk_store import batch
 from tests.integration.conftest import SHORT
+from tests.patient import PATIENT
 from tests.proxy import COMMIT, proxy_to
 from tests.updates import ACTOR, create, delete, new, topic
 
@@ -88,7 +89,7 @@ async def test_an_import_beside_other_writers_leaves_no_hole_and_holds_nobody_up
 ) -> None:
     bindings = [topic(f"t{n:05d}") for n in range(8_000)]
     importer = Importer(
-        PostgresBulkStore(DatabaseUrl.parse(store_url)), ACTOR, lambda _: None, ImportOptions(batch_acls=200)
+        PostgresBulkStore(DatabaseUrl.parse(store_url), PATIENT), ACTOR, lambda _: None, ImportOptions(batch_acls=200)
     )
     importing = asyncio.create_task(importer.run(new(bindings)))
 

@@ -10,6 +10,7 @@ from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
+from tests.patient import PATIENT
 from tests.updates import create, topic
 
 PATIENCE_S = 15.0
@@ -60,7 +61,7 @@ async def test_a_writer_that_can_not_compare_a_trimmed_record_begins_a_new_epoch
 async def test_two_that_have_lost_the_same_begin_one_epoch(store_url: str, store: PostgresAclStore) -> None:
     born = (await store.write([create(topic("a"))], KnownHistory())).epoch
     lost = FeedPosition(born, 5, b"of a record that was lost")
-    others = [PostgresAclStore(DatabaseUrl.parse(store_url)) for _ in range(4)]
+    others = [PostgresAclStore(DatabaseUrl.parse(store_url), PATIENT) for _ in range(4)]
     try:
         outcomes = await asyncio.gather(
             *(each.write([create(topic(f"t{n}"))], KnownHistory(lost)) for n, each in enumerate(others))

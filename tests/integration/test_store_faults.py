@@ -1,17 +1,19 @@
 """What the writer says when PostgreSQL or the way to it fails (fault experiments F5 to F17)."""
 
 import asyncio
+from dataclasses import replace
 from typing import Literal
 
 import asyncpg
 import pytest
 
+from app.core.backoff import Backoff
 from app.core.continuity import KnownHistory
 from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, StoreTimeouts
 from app.store.writing.acl_store import PostgresAclStore
-from tests.integration.conftest import SHORT
+from tests.integration.conftest import SHORT, closed
 from tests.proxy import COMMIT, proxy_to
 from tests.updates import create, created, topic
 
@@ -31,7 +33,8 @@ async def break_records(database: Connection, sqlstate: str) -> None:
     await database.execute("CREATE TRIGGER fail BEFORE INSERT ON acl_record EXECUTE FUNCTION fail()")
 
 
-async def test_an_unreachable_database_is_told_at_once_and_without_its_url() -> None:
+async def test_an_unreachable_database_is_told_at_once_and_without_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.store.engine.retry_backoff", lambda: Backoff(60.0, 60.0))
     store = PostgresAclStore(DatabaseUrl.parse(CLOSED_PORT))
 
     with pytest.raises(StoreUnavailableException) as refused:
@@ -115,7 +118,7 @@ async def test_a_read_only_database_is_told_apart(store: PostgresAclStore, datab
 async def test_a_writer_that_holds_the_lock_too_long_does_not_hold_up_the_others(
     store_url: str, database: Connection
 ) -> None:
-    store = PostgresAclStore(DatabaseUrl.parse(store_url), SHORT)
+    store = PostgresAclStore(DatabaseUrl.parse(store_url), replace(SHORT, lock_s=0.3))
     async with database.transaction():
         await database.execute("SELECT * FROM acl_head FOR UPDATE")
 
@@ -141,7 +144,7 @@ async def test_a_session_that_was_ended_is_made_anew(store: PostgresAclStore, da
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'klamm writer' "
         "AND datname = current_database()"
     )
-    await asyncio.sleep(0.2)
+    await closed(store)
 
     assert ended == 1
     assert (await store.write([create(topic("b"))], KnownHistory())).last_offset == 2
@@ -221,7 +224,7 @@ async def test_a_group_that_takes_too_long_is_given_up_before_commit(store_url: 
 async def test_writes_stand_in_line_and_one_that_waits_too_long_is_refused(
     store_url: str, database: Connection
 ) -> None:
-    store = PostgresAclStore(DatabaseUrl.parse(store_url), StoreTimeouts(lock_s=1.0, transaction_s=0.3))
+    store = PostgresAclStore(DatabaseUrl.parse(store_url), StoreTimeouts(lock_s=5.0, transaction_s=1.5))
     async with database.transaction():
         await database.execute("SELECT * FROM acl_head FOR UPDATE")
         outcomes = await asyncio.gather(

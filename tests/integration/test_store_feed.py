@@ -279,11 +279,11 @@ async def test_a_snapshot_that_is_left_in_the_middle_leaves_nothing_behind(
 
 async def test_a_slow_reader_gets_all_of_a_snapshot(store: PostgresAclStore, store_url: str) -> None:
     await big_store(store)
-    feed = PostgresChangeFeed(DatabaseUrl.parse(store_url), StoreTimeouts(statement_s=0.3, idle_in_transaction_s=0.3))
+    feed = PostgresChangeFeed(DatabaseUrl.parse(store_url), StoreTimeouts(statement_s=1.0, idle_in_transaction_s=1.0))
 
     assert await read_all(feed, lambda: time.sleep(0.01)) == 1_000
     async with feed.snapshot() as reader:
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1.5)
         assert len([some async for some in reader.slices()]) > 1
     await feed.close()
 

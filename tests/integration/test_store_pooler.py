@@ -17,9 +17,10 @@ import pytest
 
 from app.core.kafka.errors import StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
-from app.store.engine import STAYS, StoreTimeouts, connect
+from app.store.engine import STAYS, connect
 from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
+from tests.patient import PATIENT
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 PAGE = Path(__file__).parents[2] / "docs" / "database.md"
@@ -78,7 +79,7 @@ def _ignored_by_the_page() -> str:
 
 async def _refused(dsn: str) -> str | None:
     try:
-        connection = await connect(DatabaseUrl.parse(dsn), StoreTimeouts(), "test", {"enable_seqscan": "off", **STAYS})
+        connection = await connect(DatabaseUrl.parse(dsn), PATIENT, "test", {"enable_seqscan": "off", **STAYS})
     except StoreUnavailableException as fault:
         named = re.search(r"refuses the start-up parameter `(\w+)`; .* ignore_startup_parameters", fault.message)
         return fault.message if named is None else named[1]

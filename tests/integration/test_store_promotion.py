@@ -22,6 +22,7 @@ from app.store.engine import Connection
 from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
+from tests.integration.conftest import closed
 from tests.newborn import new_folder
 from tests.updates import create, created, topic
 
@@ -138,7 +139,7 @@ async def test_a_role_that_may_not_ask_for_the_server_writes_in_the_old_epoch(
     try:
         first = await store.write([create(topic("a"))], KnownHistory())
         await database.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'plain_writer'")
-        await asyncio.sleep(0.2)
+        await closed(store)
         second = await store.write([create(topic("b"))], KnownHistory())
 
         assert (second.epoch, second.last_offset) == (first.epoch, 2)

@@ -39,8 +39,9 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 
 
 @pytest.fixture
-async def tracing(collector: Collector) -> AsyncIterator[Tracing]:
+async def tracing(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tracing]:
     """Closed at the latest by the test's end."""
+    monkeypatch.setattr("app.logs.tracing.SHUTDOWN_TIMEOUT_S", 30.0)
     assert collector.url
     tracing = Tracing("1.2.3")
     yield tracing

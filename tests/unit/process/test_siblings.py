@@ -59,7 +59,7 @@ async def worker(
         await supervisor.channel.close()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(siblings, "_ANSWER_TIMEOUT_S", PATIENCE_S)
 
@@ -136,7 +136,8 @@ async def test_workers_load_one_at_a_time_and_one_that_takes_long_holds_up_nobod
     assert caplog.messages == ["load_out_of_turn"]
 
 
-async def test_what_the_supervisor_knows_of_all_is_asked_in_bounded_time() -> None:
+async def test_what_the_supervisor_knows_of_all_is_asked_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(siblings, "_ANSWER_TIMEOUT_S", 30.0)
     ready = {"ready": True, "started": True, "state": "READY"}
     supervisor = Supervisor({"metrics": "page", "readiness": [{"number": 2, "needed": True, "readiness": ready}]})
     async with worker(supervisor) as found:
@@ -146,6 +147,7 @@ async def test_what_the_supervisor_knows_of_all_is_asked_in_bounded_time() -> No
         assert others[0].readiness == WorkerReadiness(ready=True, started=True, state="READY")
         assert supervisor.heard[-1] == ("readiness", "EXTERNAL")
         supervisor.answers.clear()
+        monkeypatch.setattr(siblings, "_ANSWER_TIMEOUT_S", PATIENCE_S)
         assert await found.metrics() is None
         assert await found.readiness(None) is None
 
@@ -169,7 +171,8 @@ async def test_its_own_end_is_not_taken_for_the_supervisors() -> None:
     assert not orphaned.is_set()
 
 
-async def test_those_who_ask_the_same_at_once_share_one_question() -> None:
+async def test_those_who_ask_the_same_at_once_share_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(siblings, "_ANSWER_TIMEOUT_S", 30.0)
     cold = {"ready": False, "started": False, "state": "LOADING"}
     supervisor = Supervisor({"readiness": [{"number": 2, "needed": True, "readiness": cold}]})
     async with worker(supervisor) as found:
@@ -179,6 +182,7 @@ async def test_those_who_ask_the_same_at_once_share_one_question() -> None:
     assert [subject for subject, _ in supervisor.heard].count("readiness") == 1
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_when_too_many_ask_the_others_are_not_taken_for_ready() -> None:
     supervisor = Supervisor()
     async with worker(supervisor) as found:
@@ -202,8 +206,9 @@ async def test_the_supervisors_orders_reach_the_server() -> None:
 
 @pytest.mark.parametrize(("answers", "ends"), [({"leave": True}, True), ({"leave": False}, False), ({}, True)])
 async def test_a_signal_of_its_own_ends_a_worker_unless_it_is_that_of_all(
-    answers: dict[str, object], *, ends: bool
+    answers: dict[str, object], monkeypatch: pytest.MonkeyPatch, *, ends: bool
 ) -> None:
+    monkeypatch.setattr(siblings, "_ANSWER_TIMEOUT_S", 30.0 if answers else PATIENCE_S)
     supervisor, ended = Supervisor(answers), list[str]()
     async with worker(supervisor) as found:
         found.on_orders(lambda: ended.append("drained"), lambda: ended.append("ended"))

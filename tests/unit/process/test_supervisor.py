@@ -114,7 +114,10 @@ def test_workers_that_never_become_ready_end_the_service_with_a_reason(caplog: p
 
 
 @pytest.mark.usefixtures("quick")
-def test_as_long_as_another_worker_is_ready_the_service_goes_on() -> None:
+def test_as_long_as_another_worker_is_ready_the_service_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The first has to be ready before the second has ended five times.
+    monkeypatch.setattr(supervisors, "FIRST_REST_S", 0.5)
+    monkeypatch.setattr(supervisors, "LONGEST_REST_S", 0.5)
     programs = Programs(SERVES, DIES)
     run(Supervisor(2, programs, each_second=stop_when(lambda: len(programs.started) > 8)))
     assert programs.started[:2] == [1, 2]
@@ -254,11 +257,11 @@ class Draining:
 @pytest.mark.usefixtures("quick")
 def test_workers_drain_for_their_time_and_are_looked_after_meanwhile() -> None:
     programs = Programs(DRAINS)
-    draining = Draining(programs, 0.5)
+    draining = Draining(programs, 2.0)
     run(draining.supervisor)
     assert [process.returncode for process in programs.processes] == [0, 0]
     assert len(draining.over_at) == 1
-    assert draining.over_at[0] - draining.began_at >= 0.5
+    assert draining.over_at[0] - draining.began_at >= 2.0
     assert draining.ticks > 1
 
 

@@ -110,7 +110,7 @@ async def _connected(
     urls: Sequence[str], token_file: Path | None
 ) -> AsyncIterator[tuple[Connection, UpstreamChangeFeed]]:
     options = UpstreamOptions(
-        urls=urls, follower="own", clock=time.monotonic, bookmark_s=0.2, token_file=token_file, request_timeout_s=2.0
+        urls=urls, follower="own", clock=time.monotonic, bookmark_s=0.2, token_file=token_file, request_timeout_s=30.0
     )
     connection = Connection(options)
     feed = UpstreamChangeFeed(connection, lambda _low, _high: 0.01)

@@ -80,7 +80,7 @@ def _is_gone(pid: int) -> bool:
 def test_a_java_that_hangs_is_given_up_with_its_path_and_nothing_of_it_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.pipeline.spark.java.PATIENCE_S", 0.3)
+    monkeypatch.setattr("app.pipeline.spark.java.PATIENCE_S", 2.0)
     # Its child would go on, and hold what it writes to.
     _java(tmp_path).write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {tmp_path}/child\nwait\n")
     for environ in ({"PATH": str(tmp_path / "bin")}, {"JAVA_HOME": str(tmp_path)}):
