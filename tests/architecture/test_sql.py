@@ -25,6 +25,12 @@ COMPOSED: Mapping[tuple[str, str], str] = {
     ("app/store/reading/state.py", "_since"): "the same",
     ("app/store/rows.py", "insert_statement"): "names and types of columns, declared beside it",
     ("app/store/writing/journal.py", "_move_head_statement"): "two of those",
+    (
+        "app/store/writing/journal.py",
+        "fetch",
+    ): "what its caller asks, which is looked at there, as the name is the same",
+    ("app/store/writing/journal.py", "fetchval"): "the same",
+    ("app/store/writing/journal.py", "execute"): "the same",
     ("app/store/rows.py", "select_acl_lines"): "names of columns, declared beside it",
     (
         "app/store/embedded/cluster.py",
