@@ -30,7 +30,7 @@ def client_of() -> ClientOf:
 @pytest.fixture(scope="session")
 def service(new_database: Callable[[], str]) -> Iterator[Service]:
     """A service that is ready, and does not wait long for a state that it hasn't reached."""
-    with replica_on(new_database(), KLAMM_REQUEST_TIMEOUT_MS="5000") as running:
+    with replica_on(new_database(), KLAMM_REQUEST_TIMEOUT_MS="3000") as running:
         yield running.ready()
 
 

@@ -20,7 +20,7 @@ class Ask {
                 .POST(HttpRequest.BodyPublishers.ofString(asked[2])).build();
             var answer = client.send(request, HttpResponse.BodyHandlers.ofString());
             // OVERLOADED is right while other processes have the service's core.
-            while (answer.statusCode() == 429) {
+            for (int again = 0; answer.statusCode() == 429 && again < 3_000; again++) {
                 Thread.sleep(20);
                 answer = client.send(request, HttpResponse.BodyHandlers.ofString());
             }

@@ -34,7 +34,6 @@ class Endpoints(Repeating):
     def __init__(self, urls: Sequence[str]) -> None:
         self._urls: list[str] = [*urls]
         self._ready_at: dict[str, float] = {}
-        self._not_ready_at: dict[str, float] = {}
         super().__init__(*(partial(self._follow, slot) for slot in range(len(urls))))
 
     def set(self, slot: int, url: str) -> None:
@@ -49,33 +48,18 @@ class Endpoints(Repeating):
 
     def _follow(self, slot: int) -> None:
         while not self.done.wait(POLL_S):
-            # A look is as old as its beginning: an answer may lie unread on a busy machine.
-            url, at = self._urls[slot], time.monotonic()
-            is_ready = _is_ready(url)
-            if is_ready is not None:
-                (self._ready_at if is_ready else self._not_ready_at)[url] = at
-
-    def await_ready(self) -> list[str]:
-        """Raises LookupError if a look at each has just shown that none is ready. Looks may be late."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not (ready := self.ready):
-            seen = time.monotonic() - DELAY_S
-            if all(self._not_ready_at.get(url, 0.0) > seen for url in self._urls) or time.monotonic() > deadline:
-                raise LookupError("no replica is ready")
-            time.sleep(0.01)
-        return ready
+            url = self._urls[slot]
+            if _is_ready(url):
+                self._ready_at[url] = time.monotonic()
 
 
-def _is_ready(url: str) -> bool | None:
-    """None if it does not answer in time."""
+def _is_ready(url: str) -> bool:
     address = urlsplit(url)
     assert address.hostname is not None
     probe = http.client.HTTPConnection(address.hostname, address.port, timeout=1)
     try:
         probe.request("GET", "/readyz")
         return probe.getresponse().status == http.client.OK
-    except TimeoutError:
-        return None
     except (OSError, http.client.HTTPException):
         return False
     finally:
@@ -220,7 +204,9 @@ class _Connection:
         if self._stream is not None and _has_ended(self._stream):
             self.close()
         if self._stream is None:
-            urls = self._endpoints.await_ready()
+            urls = self._endpoints.ready
+            if not urls:
+                raise LookupError("no replica is ready")
             self._turn += 1
             self.url, self.age = urls[self._turn % len(urls)], 0
             address = urlsplit(self.url)

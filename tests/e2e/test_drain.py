@@ -35,7 +35,6 @@ from tests.e2e.workers import (
     connections,
     holder_of,
     is_there,
-    is_trouble,
     kill,
     metrics,
     pids,
@@ -133,7 +132,7 @@ def ended_in_order(service: Service, folder: Path) -> None:
     assert service.lines[-1].endswith("embedded_postgres_stopped")
     assert processes_in(folder) == []
     assert not any(is_there(pid) for _, pid in starts(service))
-    assert [line for line in service.lines if is_trouble(line)] == []
+    assert [line for line in service.lines if " ERROR " in line or " WARN" in line or "Traceback" in line] == []
 
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=_MORE)])
@@ -189,8 +188,8 @@ def test_updates_and_decisions_flow_until_the_socket_closes(folder: Path, count:
         # once for each thread, and whoever tries again is refused. No answer was lost or wrong.
         assert broken == []
         faults = [fault.partition("(")[0] for fault in asking.wrong]
-        assert set(faults) <= {"ConnectError", "ReadError", "RemoteProtocolError"}
-        assert len(faults) - faults.count("ConnectError") <= 2
+        assert set(faults) <= {"ConnectError", "ReadError"}
+        assert faults.count("ReadError") <= 2
         assert service.stop() == 0
         ended_in_order(service, folder)
     with Service(["--data-dir", str(folder)]) as again:

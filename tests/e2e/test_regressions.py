@@ -1,8 +1,10 @@
 """Published faults that take a real service to show that they are not Klamm's; the rest stand in unit/regressions."""
 
 import json
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -35,20 +37,28 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[],
         yield Guarded(service.ready(), tokens)
 
 
+def _answer_on(connection: socket.socket) -> bytes:
+    got = b""
+    while b"}" not in got:
+        some = connection.recv(65_536)
+        assert some, got
+        got += some
+    return got
+
+
 def status_of(guarded: Guarded, authorization: str, principal: str, *, times: int = 1) -> set[int]:
     """What one connection answers that sends the same bytes again and again."""
     body = json.dumps({"context": context(principal), "actions": [action("orders")]}).encode()
     head = f"POST /v1/authorize HTTP/1.1\r\nHost: k\r\nContent-Type: application/json\r\nAuthorization: {authorization}"
     request = f"{head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
     found = set()
+    deadline = time.monotonic() + PATIENCE_S
     with connected(guarded.service) as connection:
         for _ in range(times):
             connection.sendall(request)
-            got = b""
-            while b"}" not in got:
-                some = connection.recv(65_536)
-                assert some, got
-                got += some
+            while b"OVERLOADED" in (got := _answer_on(connection)) and time.monotonic() < deadline:
+                # There was no room for it on a busy machine; it is asked again.
+                connection.sendall(request)
             found.add(int(got.split(b" ")[1]))
     return found
 
@@ -76,13 +86,9 @@ def test_cve_2026_55866_many_connections_at_once_get_their_own_answers(guarded: 
     expected = {case: {200} for case in asked}
     for case in (("anyone", ADMIN), ("orders", ADMIN), ("orders", "User:alice")):
         expected[case] = {403}
-    answered_at_all: set[tuple[str, str]] = set()
     with ThreadPoolExecutor(8) as pool:
         for case, found in pool.map(ask, asked * 10, timeout=PATIENCE_S):
-            # A request that there was no room for has no answer that could be another's.
-            assert found - {429} <= expected[case], case
-            answered_at_all.update({case} if found - {429} else ())
-    assert answered_at_all == set(asked)
+            assert found == expected[case], case
 
 
 _NO_AUDIENCE = """

@@ -33,7 +33,6 @@ from tests.e2e.workers import (
     by_worker,
     connections,
     is_there,
-    is_trouble,
     kill,
     metrics,
     pids,
@@ -136,8 +135,7 @@ def never_two_wait(service: Service, table: LockedTable) -> None:
     eventually(lambda: table.waiting() == 1, "one load waits for the lock")
     until = time.monotonic() + 1
     while time.monotonic() < until:
-        # On a machine that stands still for seconds, the next one no longer waits for its turn.
-        assert table.waiting() <= 1 or any("load_out_of_turn" in line for line in service.lines)
+        assert table.waiting() <= 1, service.url
 
 
 def test_metrics_are_sums_over_the_workers_that_never_fall_and_gauges_of_each(store: Store) -> None:
@@ -200,7 +198,7 @@ def test_sigterm_lets_every_request_end_on_all_workers(tmp_path: Path) -> None:
     assert len(everybody) == 2
     assert not any(map(is_there, everybody))
     assert processes_in(tmp_path) == []
-    assert [line for line in service.lines if is_trouble(line)] == []
+    assert [line for line in service.lines if "ERROR" in line or "WARN" in line or "Traceback" in line] == []
 
 
 def embedded(folder: Path, count: int) -> Service:

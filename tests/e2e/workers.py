@@ -8,9 +8,8 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -136,12 +135,6 @@ def asked(client: httpx.Client, body: Json) -> str:
     return ",".join(reply.json()["results"]) if reply.status_code == httpx.codes.OK else f"{reply.status_code}"
 
 
-def is_trouble(line: str) -> bool:
-    """Whether a line of the log tells of a fault, other than of a machine that is busy."""
-    told = " ERROR " in line or " WARN" in line or "Traceback" in line
-    return told and not ("feed_in_trouble" in line and "no answer in time" in line)
-
-
 class Probing(Repeating):
     """Asks `/readyz` all the time, over a new connection each time; `refusals` are what was answered but for `ok`."""
 
@@ -158,18 +151,8 @@ class Probing(Repeating):
             except httpx.TransportError:
                 continue  # the worker that was asked is the one that died
             self.answers += 1
-            if answer.status_code != httpx.codes.OK and not self._was_slow(answer):
+            if answer.status_code != httpx.codes.OK:
                 self.refusals.append(answer.text)
-
-    def _was_slow(self, answer: httpx.Response) -> bool:
-        """Whether a worker had not answered in time, as on a busy machine, and does now."""
-        for _ in range(5):
-            if "failed: no answer" not in answer.text:
-                return answer.status_code == httpx.codes.OK
-            time.sleep(0.2)
-            with suppress(httpx.TransportError):
-                answer = httpx.get(self._url, timeout=PATIENCE_S)
-        return False
 
 
 class LockedTable:

@@ -16,7 +16,7 @@ from tests.kafka.broker import free_ports
 
 _NOBODY = "http://127.0.0.1:9"
 _SHORT_S = 20
-_EARLY_S = 10.0
+_EARLY_S = 4.0
 """An ALLOW ends early by the time that an answer of the service took; this machine may be busy."""
 _NOT_READY = "org.apache.kafka.common.errors.AuthorizerNotReadyException"
 

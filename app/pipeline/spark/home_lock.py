@@ -120,16 +120,20 @@ class FileLock:
             ) from None
         file.seek(0)
         left = file.read()
-        await_end(children_from(left), str(self._folder), note)
         last = _GENERATION.search(left)
         self.generation = (int(last[1]) if last else 0) + 1
-        lines = [f"generation {self.generation}\n", f"job {job}\n", *(f"{child}\n" for child in children())]
-        # A run that is refused reads the file meanwhile.
-        file.truncate(0)
-        file.writelines(lines)
-        file.flush()
+        # A run that is refused meanwhile names this job, and one after a kill still knows the children that were left.
+        orphans = children_from(left)
+        self._write(file, job, orphans)
+        await_end(orphans, str(self._folder), note)
+        self._write(file, job, children())
         for folder in self._folder.glob("*/*/.spark-staging-*"):
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _write(self, file: IO[str], job: str, those: Iterable["Child"]) -> None:
+        file.truncate(0)
+        file.writelines([f"generation {self.generation}\n", f"job {job}\n", *(f"{child}\n" for child in those)])
+        file.flush()
 
     def check(self) -> None:
         try:

@@ -48,7 +48,7 @@ def killed_run(home: Path) -> Iterator[int]:
 
 
 def enter(home: Path, entered: threading.Event) -> None:
-    with home_lock(Home(str(home)), "export"):
+    with home_lock(Home(str(home)), "nightly"):
         entered.set()
 
 
@@ -68,6 +68,9 @@ def test_what_a_killed_run_has_left_is_waited_for(tmp_path: Path) -> None:
         next_run = threading.Thread(target=enter, args=(tmp_path, entered), daemon=True)
         next_run.start()
         assert not entered.wait(0.5)
+        with pytest.raises(PipelineError, match="another nightly is running"), home_lock(Home(str(tmp_path)), "who"):
+            pass
+        assert [child.pid for child in left_in(tmp_path)] == [pid]
         os.kill(pid, signal.SIGKILL)
         assert entered.wait(PATIENCE_S)
         next_run.join(PATIENCE_S)
