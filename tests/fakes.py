@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 from uuid import UUID, uuid4
 
-from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity, next_epoch
+from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity
 from app.core.digest import MODULUS, acl_digest, config_digest, digest_of
+from app.core.epochs import next_epoch
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import NO_TERMS, AclRow, AclSlice, StandardAcl
 from app.core.kafka.errors import (

@@ -4,16 +4,11 @@ A store that has lost records hands out their offsets again. So a new epoch begi
 refused instead of being taken for the new records'.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
 from uuid import UUID
 
-_LAST_MS = (1 << 48) - 1
-_RISING = 7
-"""The version of UUIDs that begin with their time in milliseconds (RFC 9562)."""
-_BEHIND_THE_VERSION = (1 << 76) - 1
+from app.core.epochs import is_later
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +66,3 @@ class KnownHistory:
 
     def lose(self) -> None:
         self.is_lost = True
-
-
-def is_later(epoch: UUID, than: UUID) -> bool:
-    """Whether it is known to have begun after the other one; a store's first epoch is never later."""
-    return epoch.version == _RISING and (than.version != _RISING or epoch.int > than.int)
-
-
-def next_epoch(at: datetime, known: Iterable[UUID], noise: UUID) -> UUID:
-    """An epoch that is later than all that are known, whatever the clock says; `noise` is a fresh random UUID."""
-    began_ms = [int(at.timestamp() * 1000), *((each.int >> 80) + 1 for each in known if each.version == _RISING)]
-    ms = min(max(began_ms), _LAST_MS)
-    # The variant and the random bits are the noise's.
-    return UUID(int=ms << 80 | _RISING << 76 | noise.int & _BEHIND_THE_VERSION)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 
-from app.core.continuity import FeedPosition, is_later
+from app.core.continuity import FeedPosition
+from app.core.epochs import is_later
 from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.records import FeedHead
 from app.core.token import Token

@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from app.core.continuity import FeedPosition, is_later, next_epoch
+from app.core.continuity import FeedPosition
+from app.core.epochs import is_later, next_epoch
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import PatternType
 from app.core.kafka.filters import AclBindingFilter

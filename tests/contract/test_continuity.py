@@ -6,7 +6,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.core.continuity import FeedPosition, KnownHistory, is_later, next_epoch
+from app.core.continuity import FeedPosition, KnownHistory
+from app.core.epochs import is_later, next_epoch
 from app.core.kafka.bindings import NewAcl
 from app.core.kafka.errors import TokenEpochMismatchException
 from app.core.kafka.filters import AclBindingFilter

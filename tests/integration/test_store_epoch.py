@@ -4,7 +4,8 @@ import asyncio
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from app.core.continuity import FeedPosition, KnownHistory, is_later
+from app.core.continuity import FeedPosition, KnownHistory
+from app.core.epochs import is_later
 from app.core.records import GENESIS_HASH
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection

@@ -16,8 +16,9 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
-from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity, next_epoch
+from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity
 from app.core.digest import DIGEST_BYTES, MODULUS
+from app.core.epochs import next_epoch
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException
 from app.core.records import GENESIS_HASH, Record, record_hash

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from uuid import UUID, uuid4
 
-from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity, is_later, next_epoch
+from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity
+from app.core.epochs import is_later, next_epoch
 from tests.cases import each_case
 
 NOW = datetime(2026, 11, 22, 21, 30, 0, 123_456, tzinfo=UTC)
