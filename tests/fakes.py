@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity
 from app.core.digest import MODULUS, acl_digest, config_digest, digest_of
-from app.core.epochs import next_epoch
+from app.core.epochs import Epochs, Standing, next_epoch
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import NO_TERMS, AclRow, AclSlice, StandardAcl
 from app.core.kafka.errors import (
@@ -179,7 +179,7 @@ class FakeStore:
 
     def __init__(self, cluster_id: str = "fake-cluster") -> None:
         self.cluster_id = cluster_id
-        self.epoch = uuid4()
+        self.epochs = Epochs.only(uuid4())
         self.tables = Tables()
         self.log_start_offset = 1
         self.rows_per_slice = 500
@@ -246,15 +246,25 @@ class FakeStore:
 
     def restore(self, offset: int, *, new_epoch: bool = True) -> None:
         """A backup, or a standby that was behind, takes over: what came after this offset is gone."""
-        kept, self.tables = self.tables.records[:offset], Tables()
+        kept, self.tables, later = self.tables.records[:offset], Tables(), self.epoch
+        self.epochs = self.epochs.upto(offset)
         for record in kept:
             self.tables.replay(record)
         if new_epoch:
-            self.begin_epoch()
+            self.begin_epoch(later)
+
+    @property
+    def epoch(self) -> UUID:
+        return self.epochs.last
+
+    @epoch.setter
+    def epoch(self, epoch: UUID) -> None:
+        """Another store's, which knows of no earlier one."""
+        self.epochs = Epochs.only(epoch)
 
     def begin_epoch(self, *known: UUID) -> None:
         """Tokens are of another epoch from now on, later than these too."""
-        self.epoch = next_epoch(BIRTH, (self.epoch, *known), uuid4())
+        self.epochs = self.epochs.begun(next_epoch(BIRTH, (self.epoch, *known), uuid4()), self.tables.last_offset)
 
     def prove(self, known: KnownHistory) -> None:
         """What a writer does first, under the head's lock."""
@@ -262,7 +272,7 @@ class FakeStore:
         if position is not None and self._continuity(position) is not Continuity.PROVED:
             self.begin_epoch(position.epoch)
 
-    def renounce(self, lost: FeedPosition) -> None:
+    def begin_epoch_if_lost(self, lost: FeedPosition) -> None:
         if self._continuity(lost) is Continuity.LOST:
             self.begin_epoch(lost.epoch)
 
@@ -408,7 +418,8 @@ class FakeStore:
     def head(self) -> FeedHead:
         tables = self.tables
         digest = None if self.digest_unknown else tables.digest
-        return FeedHead(self.cluster_id, self.epoch, tables.last_offset, tables.hash, self.log_start_offset, digest)
+        position = self.epoch, tables.last_offset, tables.hash
+        return FeedHead(self.cluster_id, *position, self.log_start_offset, digest, self.epochs)
 
     def hash_at(self, offset: int) -> bytes | None:
         if self.wrong_hash is not None:
@@ -434,6 +445,8 @@ class FakeFeed:
         self.chain: Sequence[str] = ()
         self.polls: list[tuple[int, int]] = []
         self.resumed: list[FeedPosition] = []
+        self.asked_by: list[Sequence[str]] = []
+        """Who asked for a position, each time."""
 
     def resume(self, position: FeedPosition) -> None:
         self.resumed.append(position)
@@ -465,9 +478,19 @@ class FakeFeed:
         is_kept = offset + 1 >= self.store.log_start_offset
         return FeedPoll(self.store.head, self.store.hash_at(offset), self._behind(offset, limit) if is_kept else [])
 
-    async def renounce(self, lost: FeedPosition) -> None:
+    async def begin_epoch_if_lost(self, lost: FeedPosition) -> None:
         await self.store.reach("write")
-        self.store.renounce(lost)
+        self.store.begin_epoch_if_lost(lost)
+
+    async def standing_of(self, position: Token, asked_by: Sequence[str] = ()) -> Standing:
+        await self.store.reach("poll")
+        self.asked_by.append(asked_by)
+        store = self.store
+        standing = store.epochs.judge(position, store.tables.last_offset, store.now())
+        if standing is Standing.AHEAD:
+            store.begin_epoch(position.epoch)
+            return Standing.LOST
+        return standing
 
     async def wait(self, timeout_s: float) -> None:
         await self.store.reach("wait")

@@ -10,6 +10,7 @@ from math import inf
 from uuid import UUID
 
 from app.core.digest import MODULUS, acl_digest, config_digest
+from app.core.epochs import Epochs
 from app.core.groups import Groups
 from app.core.index.bulk import add_rows
 from app.core.index.staging import StagedIndex
@@ -66,6 +67,8 @@ class AuthorizerImage:
     hash: bytes = GENESIS_HASH
     digest: int | None = None
     """The order-free digest of the ACLs and `overrides`; None for an image that is not from a store's snapshot."""
+    epochs: Epochs | None = None
+    """The epochs of its history up to `offset`, of which `epoch` is the last."""
     now: float = inf
     """The store's time, at most, in seconds since 1970: an ALLOW that has ended by then is not seen.
 
@@ -87,6 +90,11 @@ class AuthorizerImage:
     @property
     def token(self) -> Token | None:
         return None if self.epoch is None else Token(self.epoch, self.offset)
+
+    def within(self, epochs: Epochs) -> "AuthorizerImage":
+        """The same state, in the epochs of the history that continues it."""
+        passed = epochs.upto(self.offset)
+        return self if passed == self.epochs else replace(self, epochs=passed, epoch=passed.last)
 
     @property
     def acl_count(self) -> int:
@@ -216,6 +224,7 @@ class ImageBuilder:
             offset=head.last_offset,
             hash=head.hash,
             digest=None if self._digest is None else self._digest % MODULUS,
+            epochs=head.epochs,
         )
 
 

@@ -11,6 +11,7 @@ from struct import Struct
 from uuid import UUID
 
 from app.core.digest import seconds_of
+from app.core.epochs import Epochs
 from app.core.kafka.bindings import StandardAcl, canonical_fields
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -67,7 +68,8 @@ Record = AccessControlEntryRecord | RemoveAccessControlEntryRecord | ConfigRecor
 class FeedHead:
     """The one row of `acl_head`: which store this is and how far it has come.
 
-    `digest` is the whole image's (`app.core.digest`); None if it was not kept up to this offset.
+    `digest` is the whole image's (`app.core.digest`); None if it was not kept up to this offset. `known_epochs` are the
+    epochs of its history up to `epoch`; None if whoever says this knows of no earlier ones.
     """
 
     cluster_id: str
@@ -76,6 +78,11 @@ class FeedHead:
     hash: bytes
     log_start_offset: int
     digest: int | None = None
+    known_epochs: Epochs | None = None
+
+    @property
+    def epochs(self) -> Epochs:
+        return self.known_epochs or Epochs.only(self.epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,8 @@ class FeedPoll:
     known to be the store's, if it comes by way of another replica, and `doubt` why it may not be any more.
     `store_time` is a time that the store's clock had not passed when the poll was asked for; None: it is not known.
     `holds_ended`: there are ACLs that have ended by the store's clock, and this replica may have them removed.
+    `is_of_primary`: the head was read from the store itself, and not on a standby: only then it proves that a position
+    is lost.
     """
 
     head: FeedHead
@@ -97,6 +106,7 @@ class FeedPoll:
     holds_ended: bool = False
     age_s: float = 0.0
     doubt: str | None = None
+    is_of_primary: bool = True
 
 
 def hash_version(record: Record) -> int:

@@ -51,7 +51,14 @@ class FeedRecord(msgspec.Struct, omit_defaults=True, gc=False):
     offset: int | UnsetType = UNSET
 
 
+class FeedEpoch(msgspec.Struct, gc=False):
+    epoch: UUID
+    first_offset: int
+
+
 class Snapshot(msgspec.Struct, tag_field="type", tag="snapshot", gc=False):
+    """`epochs` are those of its history, up to its token's; a service of an older version does not send them."""
+
     token: str
     hash: str
     digest: str | None
@@ -59,6 +66,7 @@ class Snapshot(msgspec.Struct, tag_field="type", tag="snapshot", gc=False):
     acl_count: int
     config_count: int
     store_time: _Moment | None = None
+    epochs: list[FeedEpoch] = []
 
 
 class Acls(msgspec.Struct, tag_field="type", tag="acls", gc=False):
@@ -74,6 +82,13 @@ class Synced(msgspec.Struct, tag_field="type", tag="synced", gc=False):
     hash: str
     digest: str | None
     store_time: _Moment | None = None
+
+
+class EpochBegan(msgspec.Struct, tag_field="type", tag="epoch", gc=False):
+    """Records with a greater offset than `first_offset` are of this epoch; what the stream has sent before is not."""
+
+    epoch: UUID
+    first_offset: int
 
 
 class Transaction(msgspec.Struct, tag_field="type", tag="transaction", omit_defaults=True, gc=False):
@@ -103,7 +118,7 @@ class End(msgspec.Struct, tag_field="type", tag="end", gc=False):
     reason: EndReason
 
 
-Event = Snapshot | Acls | Configs | Synced | Transaction | Bookmark | End
+Event = Snapshot | Acls | Configs | Synced | EpochBegan | Transaction | Bookmark | End
 
 
 class _Unknown(msgspec.Struct):

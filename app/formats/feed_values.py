@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from app.core.digest import DIGEST_BYTES, digest_of_lines, row_line
+from app.core.epochs import Epoch, Epochs
 from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import NO_TERMS, AclBinding, AclRow, AclSlice, AclTerms, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
@@ -25,6 +26,7 @@ from app.formats.feed_events import (
     Acls,
     Configs,
     FeedAcl,
+    FeedEpoch,
     FeedRecord,
     NoEventError,
     Snapshot,
@@ -121,7 +123,22 @@ def chained_records(event: Transaction, previous: bytes) -> Iterator[Record]:
 
 def snapshot_of(image: AuthorizerImage, store_time: datetime | None = None) -> Snapshot:
     counts = len(image.index), len(image.overrides)
-    return Snapshot(str(image.token), image.hash.hex(), digest_of(image.digest), image.cluster_id, *counts, store_time)
+    epochs = [] if image.epochs is None else [FeedEpoch(each.id, each.first_offset) for each in image.epochs.rows]
+    said = str(image.token), image.hash.hex(), digest_of(image.digest), image.cluster_id
+    return Snapshot(*said, *counts, store_time, epochs)
+
+
+def epochs_of(event: Snapshot, epoch: UUID) -> Epochs:
+    """The epochs of a snapshot, of which this one must be the last. Raises NoEventError."""
+    try:
+        epochs = Epochs.of(Epoch(each.epoch, each.first_offset) for each in event.epochs)
+    except ValueError as fault:
+        if not event.epochs:
+            return Epochs.only(epoch)
+        raise NoEventError(f"not the epochs of a history: {fault}") from None
+    if epochs.last != epoch:
+        raise NoEventError(f"the last of its epochs is {epochs.last}, not {epoch}")
+    return epochs
 
 
 def configs_of(image: AuthorizerImage) -> Configs:

@@ -69,7 +69,7 @@ class Polls:
             return
         lost, self.lost = self.lost, None
         try:
-            await bounded(self._feed.renounce(lost), self._options.poll_timeout_s)
+            await bounded(self._feed.begin_epoch_if_lost(lost), self._options.poll_timeout_s)
         except (StoreUnavailableException, TimeoutError) as fault:
             self.lost = lost
             _logger.warning("epoch_not_renounced", extra={"why": str(fault) or "no answer in time"})

@@ -10,12 +10,14 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
 from app.core.continuity import FeedPosition, KnownHistory
+from app.core.epochs import Standing
 from app.core.image import AuthorizerImage
 from app.core.index.table import SortKey
 from app.core.kafka.bindings import AclSlice
 from app.core.mutations import BatchOutcome, BulkAcl, GroupOutcome, Mutation
 from app.core.past import ChangesPage, ChangesQuestion, Moment, PastScope, PastState
 from app.core.records import FeedHead, FeedPoll
+from app.core.token import Token
 
 
 class Images(Protocol):
@@ -59,10 +61,18 @@ class ChangeFeed(SnapshotSource, Protocol):
         The record at the offset itself may be trimmed already.
         """
 
-    async def renounce(self, lost: FeedPosition) -> None:
+    async def begin_epoch_if_lost(self, lost: FeedPosition) -> None:
         """Begins a new epoch unless the store continues this position, or is of a later epoch already.
 
         Where the store can't be written, nothing happens.
+        """
+
+    async def standing_of(self, position: Token, asked_by: Sequence[str] = ()) -> Standing:
+        """What a follower's position is to the store's history, by a read of the head that begins after this call.
+
+        PART, LOST or INVALID. One that is ahead of the head makes the store begin a new epoch, and is lost then.
+        Raises StoreUnavailableException where nobody can tell, as on a standby. `asked_by` are the ids of the followers
+        that ask on behalf of one another.
         """
 
     async def wait(self, timeout_s: float) -> None:

@@ -10,6 +10,7 @@ from math import inf
 
 from app.core.backoff import Backoff
 from app.core.continuity import FeedPosition
+from app.core.epochs import Standing
 from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.records import FeedHead, FeedPoll, Record
 from app.core.token import Token
@@ -134,8 +135,11 @@ class UpstreamChangeFeed:
             await stream.close()
         return FeedPoll(head_of(tail, None, self._cluster_id, offset + 1), None, records)
 
-    async def renounce(self, lost: FeedPosition) -> None:
+    async def begin_epoch_if_lost(self, lost: FeedPosition) -> None:
         """Nothing to do: the replicas that can write to the store find out themselves what is lost."""
+
+    async def standing_of(self, position: Token, asked_by: Sequence[str] = ()) -> Standing:  # noqa: ARG002 - comes next
+        raise StoreUnavailableException("this follower can't tell whether the position is a part of the history")
 
     async def wait(self, timeout_s: float) -> None:
         with suppress(TimeoutError):

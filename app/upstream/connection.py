@@ -26,6 +26,7 @@ from app.core.kafka.errors import (
     SecurityDisabledException,
     StoreUnavailableException,
     ThrottlingQuotaExceededException,
+    TokenEpochInvalidException,
     TokenEpochMismatchException,
     UnknownServerException,
 )
@@ -54,6 +55,7 @@ _KNOWN = {
         SecurityDisabledException,
         StoreUnavailableException,
         ThrottlingQuotaExceededException,
+        TokenEpochInvalidException,
         TokenEpochMismatchException,
         UnknownServerException,
     )

@@ -15,11 +15,13 @@ from uuid import UUID
 from app.cli.main import Replica
 from app.cli.server import ServerOptions, serve
 from app.core.continuity import FeedPosition, KnownHistory
+from app.core.epochs import Standing
 from app.core.kafka.bindings import AclRow, AclSlice
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import StoreUnavailableException
 from app.core.mutations import GroupOutcome, Mutation
 from app.core.records import GENESIS_HASH, FeedHead, FeedPoll
+from app.core.token import Token
 from app.logs.audit import AuditLog
 from app.logs.decision_files import DecisionFiles, FileBounds
 from app.logs.decision_log import DecisionLog
@@ -74,8 +76,11 @@ class StillFeed:
     async def write(self, _mutations: Iterable[Mutation], _known: KnownHistory) -> GroupOutcome:
         raise StoreUnavailableException("the bench does not write")
 
-    async def renounce(self, _lost: FeedPosition) -> None:
+    async def begin_epoch_if_lost(self, _lost: FeedPosition) -> None:
         pass
+
+    async def standing_of(self, _position: Token, _asked_by: Sequence[str] = ()) -> Standing:
+        return Standing.PART
 
     async def close(self) -> None:
         pass

@@ -184,15 +184,15 @@ async def test_an_epoch_is_renounced_for_a_record_that_the_store_does_not_hold(s
     first, second = await subject.records()
 
     for offset, known in ((1, first.hash), (2, second.hash), (0, GENESIS_HASH)):
-        await subject.feed.renounce(FeedPosition(born.epoch, offset, known))
+        await subject.feed.begin_epoch_if_lost(FeedPosition(born.epoch, offset, known))
     assert await subject.head() == born
 
     epochs = [born.epoch]
     for offset, known in ((1, second.hash), (2, first.hash), (3, second.hash)):
-        await subject.feed.renounce(FeedPosition(epochs[-1], offset, known))
+        await subject.feed.begin_epoch_if_lost(FeedPosition(epochs[-1], offset, known))
         epochs.append((await subject.head()).epoch)
         # Once is enough: whoever comes second knows of the old epoch only.
-        await subject.feed.renounce(FeedPosition(epochs[-2], offset, known))
+        await subject.feed.begin_epoch_if_lost(FeedPosition(epochs[-2], offset, known))
     assert await subject.head() == replace(born, epoch=epochs[-1])
     assert [is_later(later, earlier) for earlier, later in pairwise(epochs)] == [True] * 3
 
@@ -202,7 +202,7 @@ async def test_an_epoch_that_is_over_does_not_come_back(subject: Subject) -> Non
     over = await subject.head()
     present = next_epoch(datetime(2100, 1, 1, tzinfo=UTC), [over.epoch], uuid4())
 
-    await subject.feed.renounce(FeedPosition(present, 1, over.hash))
+    await subject.feed.begin_epoch_if_lost(FeedPosition(present, 1, over.hash))
 
     head = await subject.head()
     assert head == replace(over, epoch=head.epoch)

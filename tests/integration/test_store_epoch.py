@@ -21,7 +21,7 @@ async def test_renouncing_wakes_the_listeners(store: PostgresAclStore, feed: Pos
     written = await store.write([create(topic("a"))], KnownHistory())
     await feed.wait(0.5)
 
-    await feed.renounce(FeedPosition(written.epoch, 2, b"of a record that was lost"))
+    await feed.begin_epoch_if_lost(FeedPosition(written.epoch, 2, b"of a record that was lost"))
 
     async with asyncio.timeout(PATIENCE_S):
         await feed.wait(2 * PATIENCE_S)
@@ -33,7 +33,7 @@ async def test_a_trimmed_record_is_no_witness(store: PostgresAclStore, feed: Pos
     written = await store.write([create(topic("b"))], KnownHistory())
     assert await feed.trim(keep_age=None, keep_count=1) == 1
 
-    await feed.renounce(FeedPosition(written.epoch, 1, b"of a record that nobody can compare"))
+    await feed.begin_epoch_if_lost(FeedPosition(written.epoch, 1, b"of a record that nobody can compare"))
 
     assert (await feed.poll(2, 1)).head.epoch == written.epoch
 
@@ -81,7 +81,7 @@ async def test_a_database_that_takes_no_updates_keeps_its_epoch(
     name = urlsplit(store_url).path.removeprefix("/")
     await database.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
 
-    await feed.renounce(FeedPosition(written.epoch, 2, b"of a record that was lost"))
+    await feed.begin_epoch_if_lost(FeedPosition(written.epoch, 2, b"of a record that was lost"))
 
     assert (await feed.poll(1, 1)).head.epoch == written.epoch
 
@@ -98,7 +98,7 @@ async def test_a_role_that_may_only_read_keeps_the_epoch(
         DatabaseUrl.parse(url._replace(netloc=f"plain_reader:plain@{url.netloc.rpartition('@')[2]}").geturl())
     )
     try:
-        await reading.renounce(FeedPosition(written.epoch, 2, b"of a record that was lost"))
+        await reading.begin_epoch_if_lost(FeedPosition(written.epoch, 2, b"of a record that was lost"))
 
         assert (await feed.poll(1, 1)).head.epoch == written.epoch
     finally:

@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 from app.client.http.replies import ServiceError
 from app.client.http.service import Service
 from app.core.backoff import Backoff
-from app.formats.feed_events import Acls, Configs, End, Event, NoEventError, Snapshot, decode
+from app.core.token import Token
+from app.formats.feed_events import Acls, Configs, End, EpochBegan, Event, NoEventError, Snapshot, decode
 
 BOOKMARK_MS = 5_000
 SILENCE_S = 3 * BOOKMARK_MS / 1_000
@@ -94,6 +95,8 @@ class Following:
         # The token of a snapshot's first event is of no use before the snapshot is complete.
         if isinstance(event, End):
             self._reason = f" ({event.reason})"
+        elif isinstance(event, EpochBegan):
+            self.token = str(Token(event.epoch, event.first_offset))
         elif not isinstance(event, Snapshot | Acls | Configs):
             self.token = event.token
 

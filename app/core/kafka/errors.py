@@ -24,6 +24,7 @@ class Errors(Enum):
     STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
     OVERLOADED = "OVERLOADED"
     TOKEN_EPOCH_MISMATCH = "TOKEN_EPOCH_MISMATCH"
+    TOKEN_EPOCH_INVALID = "TOKEN_EPOCH_INVALID"
     OFFSET_OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE", 1
     REQUEST_TIMED_OUT = "REQUEST_TIMED_OUT", 7
     TOPIC_AUTHORIZATION_FAILED = "TOPIC_AUTHORIZATION_FAILED", 29
@@ -96,9 +97,15 @@ class OverloadedException(ApiException):
 
 
 class TokenEpochMismatchException(ApiException):
-    """The request's token comes from another epoch of the store: offsets can't be compared."""
+    """The request's token is not a part of the store's history: what it stands for is lost."""
 
     error = Errors.TOKEN_EPOCH_MISMATCH
+
+
+class TokenEpochInvalidException(ApiException):
+    """The token's epoch lies more than a day ahead of the store's clock, so no store has begun it."""
+
+    error = Errors.TOKEN_EPOCH_INVALID
 
 
 class OffsetOutOfRangeException(ApiException):

@@ -11,8 +11,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from app.core.continuity import FeedPosition
+from app.core.epochs import Standing
 from app.core.kafka.errors import StoreUnavailableException
 from app.core.records import GENESIS_HASH, FeedPoll, Record
+from app.core.token import Token
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import STAYS, Connection, KeptConnection, StoreTimeouts, close_gently, connect, retry_backoff
 from app.store.faults import NotMigratedError, OutageLog, answer_to, translated_faults
@@ -186,9 +188,12 @@ class PostgresChangeFeed:
             records = [] if rows[0]["offset"] is None else rows
             return replace(poll, records=await _records(records, OrderCheck(applied_offset, head.last_offset)))
 
-    async def renounce(self, lost: FeedPosition) -> None:
+    async def begin_epoch_if_lost(self, lost: FeedPosition) -> None:
         async with self._connected("epoch") as connection:
             await renounce(connection, lost)
+
+    async def standing_of(self, position: Token, asked_by: Sequence[str] = ()) -> Standing:
+        raise NotImplementedError
 
     async def wait(self, timeout_s: float) -> None:
         await self._listener.wait(timeout_s)

@@ -98,7 +98,7 @@ async def test_a_token_of_a_history_that_is_seen_to_be_lost_is_not_answered_from
 @in_virtual_time
 async def test_a_store_that_can_not_be_told_is_followed_all_the_same_and_its_first_update_tells_it() -> None:
     class ReadOnly(FakeStore):
-        def renounce(self, lost: FeedPosition) -> None:
+        def begin_epoch_if_lost(self, lost: FeedPosition) -> None:
             """As PostgreSQL does where nothing may be written: nothing."""
 
     store = ReadOnly()

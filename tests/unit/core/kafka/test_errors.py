@@ -37,6 +37,7 @@ def test_numbers_are_kafkas_and_klamms_own_names_have_none() -> None:
         "STORE_UNAVAILABLE",
         "OVERLOADED",
         "TOKEN_EPOCH_MISMATCH",
+        "TOKEN_EPOCH_INVALID",
     }
 
 
