@@ -282,7 +282,7 @@ class FakeStore:
         return FeedPosition(self.epoch, self.tables.last_offset, self.tables.hash)
 
     def _continuity(self, known: FeedPosition) -> Continuity:
-        return continuity(known, self.position, self.hash_at(known.offset))
+        return continuity(known, self.epochs, self.tables.last_offset, self.hash_at(known.offset))
 
     def trim(self, log_start_offset: int) -> None:
         """Records before this offset are no longer in the feed."""
@@ -329,7 +329,9 @@ class FakeStore:
         outcomes: list[Outcome | ApiException] = []
         for mutation in mutations:
             guard = mutation.guard
-            refusal = None if guard is None else guard_refusal(guard, Token(self.epoch, within.last_offset))
+            refusal = (
+                None if guard is None else guard_refusal(guard, Token(self.epoch, within.last_offset), self.epochs)
+            )
             if refusal is not None:
                 outcomes.append(refusal)
                 continue

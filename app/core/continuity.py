@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
-from app.core.epochs import is_later
+from app.core.epochs import Epochs, Standing, is_later
+from app.core.token import Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,10 @@ class FeedPosition:
     offset: int
     hash: bytes
 
+    @property
+    def token(self) -> Token:
+        return Token(self.epoch, self.offset)
+
 
 class Continuity(Enum):
     """What a store's head proves about a position that was seen before."""
@@ -28,14 +33,14 @@ class Continuity(Enum):
     LOST = "the store has a different record there or none yet, or its epoch is not a later one"
 
 
-def continuity(known: FeedPosition, head: FeedPosition, hash_at: bytes | None) -> Continuity:
-    """`hash_at` is the hash of the store's record at the known offset, None if it has none."""
-    if head.epoch != known.epoch:
-        return Continuity.PROVED if is_later(head.epoch, known.epoch) else Continuity.LOST
-    if head.offset < known.offset:
-        return Continuity.LOST
+def continuity(known: FeedPosition, epochs: Epochs, last_offset: int, hash_at: bytes | None) -> Continuity:
+    """`epochs` are the store's, `hash_at` is the hash of its record at the known offset, None if it has none."""
+    standing = epochs.judge(known.token, last_offset)
+    if standing is not Standing.PART:
+        return Continuity.PROVED if is_later(epochs.last, known.epoch) else Continuity.LOST
     if hash_at is None:
-        return Continuity.UNPROVED
+        # A later epoch that began behind the position has been told apart from what was lost already.
+        return Continuity.UNPROVED if epochs.last == known.epoch else Continuity.PROVED
     return Continuity.PROVED if hash_at == known.hash else Continuity.LOST
 
 

@@ -91,8 +91,16 @@ class AuthorizerImage:
     def token(self) -> Token | None:
         return None if self.epoch is None else Token(self.epoch, self.offset)
 
+    def has(self, position: Token) -> bool:
+        """Whether the position is a part of the history up to here."""
+        if position.epoch == self.epoch:
+            return position.offset <= self.offset
+        return self.epochs is not None and self.epochs.has(position, self.offset)
+
     def within(self, epochs: Epochs) -> "AuthorizerImage":
         """The same state, in the epochs of the history that continues it."""
+        if epochs is self.epochs:
+            return self
         passed = epochs.upto(self.offset)
         return self if passed == self.epochs else replace(self, epochs=passed, epoch=passed.last)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
+from app.core.epochs import Epochs, Standing
 from app.core.groups import Groups
 from app.core.kafka.bindings import NO_TERMS, NewAcl, StandardAcl
 from app.core.kafka.errors import ApiException, InvalidUpdateVersionException, TokenEpochMismatchException
@@ -76,17 +77,18 @@ class ExpireAcls:
 Mutation = CreateAcls | DeleteAcls | AlterConfigs | ExpireAcls
 
 
-def guard_refusal(guard: Token, current: Token) -> ApiException | None:
+def guard_refusal(guard: Token, current: Token, epochs: Epochs) -> ApiException | None:
     """Why a mutation with this guard is not written to a store that stands at `current`; None: it may be.
 
-    `current` counts what mutations before it in the same transaction have written.
+    `current` counts what mutations before it in the same transaction have written, `epochs` are the history's.
     """
-    if guard == current:
+    is_part = epochs.judge(guard, current.offset) is Standing.PART
+    if is_part and guard.offset == current.offset:
         return None
-    if guard.epoch != current.epoch:
+    if not is_part and guard.epoch != epochs.last:
         return TokenEpochMismatchException(
-            f"`if_unchanged_since` is from another epoch of the store than `{current}`, so nothing was written; read "
-            "again, and send the token of that reply"
+            f"`if_unchanged_since` is not a part of the history that leads to `{current}`, so nothing was written; "
+            "read again, and send the token of that reply"
         )
     return InvalidUpdateVersionException(
         f"the store is at `{current}`, not at `{guard}`: it has changed since, so nothing was written; read again, "

@@ -10,6 +10,7 @@ from app.core.access.what import Holding, WhatQuestion
 from app.core.access.who import Holder, WhoQuestion
 from app.core.authorize import Authorization
 from app.core.context import Reader, RequestContext, RoleGrant
+from app.core.epochs import Standing
 from app.core.explain.misses import Question
 from app.core.explain.why import Explanation
 from app.core.image import AuthorizerImage
@@ -21,12 +22,15 @@ from app.core.kafka.errors import (
     InvalidRequestException,
     OffsetNotAvailableException,
     ResourceNotFoundException,
+    TokenEpochInvalidException,
+    TokenEpochMismatchException,
 )
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
 from app.core.verdicts import Verdict
 from app.metrics.declared import Metrics
 from app.runtime.access import AccessPage, what_can, who_can
+from app.runtime.deadlines import bounded
 from app.runtime.deciding import A, Q, by_resource_type, decide_each
 from app.runtime.expiry import Expiry
 from app.runtime.explaining import explain_all
@@ -35,7 +39,7 @@ from app.runtime.loader import Loader
 from app.runtime.mutator import Mutator
 from app.runtime.options import RuntimeOptions
 from app.runtime.ports import AclStore, ChangeFeed, Images
-from app.runtime.purgatory import OTHER_EPOCH, Purgatory
+from app.runtime.purgatory import INVALID_EPOCH, OTHER_EPOCH, Purgatory
 from app.runtime.readiness import Readiness, StartRequest
 from app.runtime.rights import ExplainedCaller, Rights
 from app.runtime.state.keeping import StateKeeper
@@ -66,6 +70,7 @@ class Authorizer:
         self.metrics = metrics or Metrics()
         self.readiness = Readiness(startup, options.clock)
         self._options = options
+        self._feed = feed
         self.startup = startup
         self._purgatory = Purgatory(options.max_delayed_operations, self.metrics)
         self.watchers = Watchers(feed, self.readiness, self.metrics, options)
@@ -143,20 +148,42 @@ class Authorizer:
             return True
         return not self._loader.image.loading_complete or self._purgatory.has_passed(token)
 
-    async def wait_for(self, at_least: str | None, *, other_epoch: str = OTHER_EPOCH) -> None:
-        """Raises InvalidRequestException, TokenEpochMismatchException, AuthorizerNotReadyException before the first
-        load, OffsetNotAvailableException if the image does not reach the token within the request timeout.
+    async def wait_for(self, at_least: str | None) -> None:
+        """Raises InvalidRequestException, TokenEpochMismatchException, TokenEpochInvalidException,
+        AuthorizerNotReadyException before the first load, OffsetNotAvailableException if the image does not reach the
+        token within the request timeout.
         """
-        if at_least is None:
-            return
-        token = Token.parse(at_least)
-        image = self._loader.image
+        if at_least is not None:
+            await self._wait_for(Token.parse(at_least), "at_least")
+
+    async def continues(self, after: Token, *, is_follower: bool, asked_by: Sequence[str]) -> None:
+        """Returns once a stream can go on after this token. Raises as `wait_for` does, and StoreUnavailableException.
+
+        What a follower shows is judged by the store itself, which begins a new epoch if it has lost the position.
+        `asked_by` are the followers that ask on behalf of one another.
+        """
         self.rights.check_loaded()
-        if token.epoch != image.epoch or token.offset > image.offset:
+        image = self._loader.image
+        if is_follower and not image.has(after):
+            standing = await bounded(self._feed.standing_of(after, asked_by), self._options.request_timeout_s)
+            if standing is Standing.LOST:
+                raise TokenEpochMismatchException(OTHER_EPOCH.format(name="after"))
+            if standing is Standing.INVALID:
+                raise TokenEpochInvalidException(INVALID_EPOCH.format(name="after"))
+        await self._wait_for(after, "after")
+        if not is_follower and after.epoch != self._loader.image.epoch:
+            raise TokenEpochMismatchException(
+                "`after` is from an earlier epoch of the store; send the header `Klamm-Epochs: 1` to go on from it, or "
+                "start again with `snapshot=true`"
+            )
+
+    async def _wait_for(self, token: Token, name: str) -> None:
+        self.rights.check_loaded()
+        if not self._loader.image.has(token):
             # The caller knows of a later state than this process: a hint may have been lost.
             self._loader.nudge()
         try:
-            await self._purgatory.wait_for(token, self._options.request_timeout_s, other_epoch)
+            await self._purgatory.wait_for(token, self._options.request_timeout_s, name)
         except TimeoutError:
             raise OffsetNotAvailableException(
                 f"this replica is at `{self._loader.image.token}` and did not reach `{token}` in time; try again"

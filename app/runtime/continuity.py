@@ -5,6 +5,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from app.core.continuity import Continuity, FeedPosition, continuity
+from app.core.epochs import Standing
 from app.core.image import AuthorizerImage
 from app.core.records import FeedPoll, Record
 
@@ -21,13 +22,13 @@ def lost_history(
     `known` was known before this poll began. What was learned since may be missing from an older poll; but if another
     record is in its place, it is lost.
     """
-    head = FeedPosition(poll.head.epoch, poll.head.last_offset, poll.head.hash)
+    epochs, last_offset = poll.head.epochs, poll.head.last_offset
     for position in (known, position_of(image)):
         if position is not None:
-            found = continuity(position, head, _hash_at(position.offset, image, poll))
+            found = continuity(position, epochs, last_offset, _hash_at(position.offset, image, poll))
             if found is Continuity.LOST:
                 return position
-    if learned is not None and learned.epoch == head.epoch:
+    if learned is not None and epochs.judge(learned.token, last_offset) is Standing.PART:
         return learned if _hash_at(learned.offset, image, poll) not in (None, learned.hash) else None
     return None
 
@@ -43,11 +44,9 @@ def _hash_at(offset: int, image: AuthorizerImage, poll: FeedPoll) -> bytes | Non
 
 def mismatch_of(image: AuthorizerImage, poll: FeedPoll) -> str | None:
     """None if the feed continues the image."""
-    head = poll.head
-    if head.epoch != image.epoch:
-        return "the store is in another epoch"
-    if head.last_offset < image.offset:
-        return "the store has gone back to before the image"
+    head, token = poll.head, image.token
+    if token is None or head.epochs.judge(token, head.last_offset) is not Standing.PART:
+        return f"the image, at `{token}`, is not a part of the store's history"
     if image.offset + 1 < head.log_start_offset:
         return "the records after the image have been trimmed"
     if poll.hash_at != image.hash:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from app.core.backoff import Backoff
+from app.core.epochs import Epochs
 from app.core.image import AuthorizerImage
 from app.core.index.tree import AclIndex
 from app.core.kafka.configs import AuthorizerConfig
@@ -123,7 +124,7 @@ class Loader:
             self._metrics.feed_mismatches += 1
             lost = self.polls.lost
             if lost is not None:
-                self._purgatory.distrust(lost.epoch)
+                self._purgatory.invalidate_epoch(lost.epoch)
                 await self.polls.renounce()
             if self._reload is not None:
                 raise  # a snapshot is due already, after a rest
@@ -132,12 +133,14 @@ class Loader:
             return True
 
     async def _follow(self) -> bool:
-        self._askers.append((self._options.clock(), self._purgatory.askers()))
+        self._askers.append((self._options.clock(), self._purgatory.next_ticket()))
         poll, true_at = await self.polls.next(self.image)
-        self._purgatory.confirmed(self.image, self._askers_before(true_at))
+        self._purgatory.confirmed(poll, self._askers_before(true_at))
         await self.polls.renounce()
+        self._enter(poll.head.epochs)
         for transaction in transactions_of(poll.records):
             await self._apply(transaction)
+            self._enter(poll.head.epochs)
             # Requests get their turn between two transactions, never within one.
             await asyncio.sleep(0)
         self._reload, self._timeouts = None, 0
@@ -155,6 +158,13 @@ class Loader:
             self._askers.popleft()
         asked_at, askers = self._askers[0]
         return askers if asked_at <= at else -1
+
+    def _enter(self, epochs: Epochs) -> None:
+        """Takes the image into the epochs that had begun at its offset, before the next transaction is applied."""
+        image = self.image.within(epochs)
+        if image is not self.image:
+            self._publish(image)
+            self.watchers.epoch_began(image)
 
     async def _apply(self, transaction: Sequence[Record]) -> None:
         await self.watchers.applying(self.image, transaction)
@@ -238,8 +248,9 @@ class Loader:
         high_watermark = poll.head.last_offset
         while True:
             for transaction in transactions_of(poll.records):
-                image = await apply_in_steps(image, transaction)
+                image = await apply_in_steps(image.within(poll.head.epochs), transaction)
                 await asyncio.sleep(0)
+            image = image.within(poll.head.epochs)
             if image.offset >= high_watermark:
                 return image, equal_at, doubt
             poll, _ = await self.polls.next(image)

@@ -77,7 +77,7 @@ class Polls:
     async def check_snapshot(self, image: AuthorizerImage) -> None:
         """A snapshot may be past what is known, such as an update of this process, without containing it."""
         known = self._still_known()
-        if known is not None and known.epoch == image.epoch and known.offset < image.offset:
+        if known is not None and known.offset < image.offset and image.has(known.token):
             self.lost = self.lost or known  # the epoch stays if the store continues it
         await self.renounce()
 

@@ -1,6 +1,6 @@
 """Where requests wait until this process' image has reached an offset (Kafka's DelayedOperationPurgatory).
 
-Waiters are in a heap by offset: applying a transaction wakes those that are due and touches no other.
+Waiters are in a heap by offset for each epoch: applying a transaction wakes those that are due and touches no other.
 """
 
 import asyncio
@@ -8,15 +8,25 @@ import heapq
 import itertools
 from uuid import UUID
 
+from app.core.epochs import Standing, is_later
 from app.core.image import AuthorizerImage
-from app.core.kafka.errors import OverloadedException, RequestTimedOutException, TokenEpochMismatchException
+from app.core.kafka.errors import (
+    OverloadedException,
+    RequestTimedOutException,
+    TokenEpochInvalidException,
+    TokenEpochMismatchException,
+)
+from app.core.records import FeedPoll
 from app.core.token import Token
 from app.metrics.declared import Metrics
 from app.runtime.deadlines import answered
 
-_Entry = tuple[int, int, asyncio.Future[None]]
+_Entry = tuple[int, int, asyncio.Future[Standing]]
 
-OTHER_EPOCH = "`at_least` is from another epoch of the store; ask again without it"
+OTHER_EPOCH = "`{name}` is not a part of the store's history: the store was restored to before it; ask again without it"
+INVALID_EPOCH = (
+    "the epoch of `{name}` lies more than a day in the future, so no store has begun it; ask again without it"
+)
 
 _PURGE_AT = 1_000
 
@@ -25,8 +35,8 @@ class Purgatory:
     def __init__(self, bound: int, metrics: Metrics) -> None:
         self._bound = bound
         self._metrics = metrics
-        self._epoch: UUID | None = None
-        self._offset = -1
+        self._image: AuthorizerImage | None = None
+        """The newest image; None before the first, and while it is known to be of a history that was lost."""
         self._heaps: dict[UUID, list[_Entry]] = {}
         self._numbers = itertools.count()
         self._closed = False
@@ -34,11 +44,13 @@ class Purgatory:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def has_passed(self, token: Token) -> bool:
-        return token.epoch == self._epoch and token.offset <= self._offset
+        return self._image is not None and self._image.has(token)
 
-    async def wait_for(self, token: Token, timeout_s: float, other_epoch: str = OTHER_EPOCH) -> None:
-        """Raises TimeoutError at the deadline, TokenEpochMismatchException once a poll has confirmed that the store is
-        of another epoch or the image has changed to yet another, OverloadedException if too many wait.
+    async def wait_for(self, token: Token, timeout_s: float, name: str = "at_least") -> None:
+        """Raises TimeoutError at the deadline, OverloadedException if too many wait.
+
+        TokenEpochMismatchException, TokenEpochInvalidException: a poll of the store that began after this call has
+        proved that the token is no part of its history.
         """
         if self.has_passed(token):
             return
@@ -46,11 +58,11 @@ class Purgatory:
             raise OverloadedException(
                 "too many requests are waiting for an offset; nothing was done, try again shortly"
             )
-        await self._delay(token, timeout_s)
-        if token.epoch != self._epoch:
-            raise TokenEpochMismatchException(other_epoch)
-        if not self.has_passed(token):
-            raise TimeoutError
+        match await self._delay(token, timeout_s):
+            case Standing.LOST:
+                raise TokenEpochMismatchException(OTHER_EPOCH.format(name=name))
+            case Standing.INVALID:
+                raise TokenEpochInvalidException(INVALID_EPOCH.format(name=name))
 
     async def wait_for_own(self, token: Token, timeout_s: float) -> None:
         """The same for an update that this process has committed: its epoch may be new to the image, and the bound does
@@ -58,45 +70,44 @@ class Purgatory:
         """
         if self.has_passed(token):
             return
-        await self._delay(token, timeout_s)
-        if not self.has_passed(token):
+        if await self._delay(token, timeout_s) is not Standing.PART:
             raise RequestTimedOutException(
-                "the store changed to another epoch after the update; its outcome is unknown, check before you "
-                "repeat it"
+                "the store was restored to before the update; its outcome is unknown, check before you repeat it"
             )
 
     def reached(self, image: AuthorizerImage) -> None:
-        if image.epoch is None:
-            self._epoch, self._offset = None, -1
-            return
-        if image.epoch != self._epoch:
-            for epoch in [each for each in self._heaps if each != image.epoch]:
-                _wake(self._heaps.pop(epoch))
-        self._epoch, self._offset = image.epoch, image.offset
-        heap = self._heaps.get(image.epoch, [])
-        while heap and heap[0][0] <= image.offset:
-            _wake([heapq.heappop(heap)])
+        self._image = image if image.loading_complete else None
+        for epoch in list(self._heaps):
+            self._wake_passed(epoch, image)
         self._count_size()
 
-    def askers(self) -> int:
+    def next_ticket(self) -> int:
         return next(self._numbers)
 
-    def confirmed(self, image: AuthorizerImage, askers: int) -> None:
-        """The store continues this image, by a poll that began after `askers` was called: other epochs are over."""
-        self.reached(image)
-        for epoch in [each for each in self._heaps if each != self._epoch]:
-            heap = self._heaps.pop(epoch)
-            _wake([entry for entry in heap if entry[1] < askers])
-            later = [entry for entry in heap if entry[1] > askers]
-            if later:
-                heapq.heapify(later)
-                self._heaps[epoch] = later
+    def confirmed(self, poll: FeedPoll, ticket: int) -> None:
+        """Refuses whose token is no part of the history, by a poll that began after `next_ticket` gave this number.
+
+        INVARIANT: only the head of the store itself proves that a token is lost.
+        """
+        if not poll.is_of_primary:
+            return
+        for epoch in [each for each in self._heaps if each != poll.head.epoch]:
+            left: list[_Entry] = []
+            for entry in self._heaps.pop(epoch):
+                standing = _standing(Token(epoch, entry[0]), poll)
+                if entry[1] < ticket and standing in (Standing.LOST, Standing.INVALID):
+                    _wake(entry, standing)
+                else:
+                    left.append(entry)
+            if left:
+                heapq.heapify(left)
+                self._heaps[epoch] = left
         self._count_size()
 
-    def distrust(self, epoch: UUID) -> None:
-        """The image is of a history that the store has lost: its offset proves nothing until the next image."""
-        if epoch == self._epoch:
-            self._epoch, self._offset = None, -1
+    def invalidate_epoch(self, epoch: UUID) -> None:
+        """The image, if it is of this epoch, is of a lost history: its offset proves nothing until the next image."""
+        if self._image is not None and self._image.epoch == epoch:
+            self._image = None
 
     async def drained(self, timeout_s: float) -> None:
         waiting = [future for heap in self._heaps.values() for _, _, future in heap if not future.done()]
@@ -106,30 +117,42 @@ class Purgatory:
     def close(self) -> None:
         self._closed = True
         for heap in self._heaps.values():
-            _wake(heap)
+            for entry in heap:
+                _wake(entry, Standing.AHEAD)
         self._heaps.clear()
         self._count_size()
 
-    async def _delay(self, token: Token, timeout_s: float) -> None:
+    async def _delay(self, token: Token, timeout_s: float) -> Standing:
+        """PART, LOST or INVALID. Raises TimeoutError."""
         if self._closed:
             raise TimeoutError
         self._purge()
         self._loop = self._loop or asyncio.get_running_loop()
-        future: asyncio.Future[None] = self._loop.create_future()
+        future: asyncio.Future[Standing] = self._loop.create_future()
         heapq.heappush(self._heaps.setdefault(token.epoch, []), (token.offset, next(self._numbers), future))
         self._metrics.purgatory_num_delayed_operations += 1
         self._count_size()
         try:
-            await answered(future, timeout_s)
+            standing = await answered(future, timeout_s)
         except TimeoutError:
             # The offset may have come in the same step as the deadline.
             if not self.has_passed(token):
                 self._metrics.purgatory_expirations += 1
                 raise
+            return Standing.PART
         finally:
             self._metrics.purgatory_num_delayed_operations -= 1
-        if self._closed and not self.has_passed(token):
+        if standing is Standing.AHEAD or (standing is Standing.PART and not self.has_passed(token)):
+            # Closed, or the image went back meanwhile.
             raise TimeoutError
+        return standing
+
+    def _wake_passed(self, epoch: UUID, image: AuthorizerImage) -> None:
+        heap = self._heaps[epoch]
+        while heap and image.has(Token(epoch, heap[0][0])):
+            _wake(heapq.heappop(heap), Standing.PART)
+        if not heap:
+            del self._heaps[epoch]
 
     def _purge(self) -> None:
         if self._metrics.purgatory_size < _PURGE_AT + 2 * self._metrics.purgatory_num_delayed_operations:
@@ -146,7 +169,15 @@ class Purgatory:
         self._metrics.purgatory_size = sum(map(len, self._heaps.values()))
 
 
-def _wake(entries: list[_Entry]) -> None:
-    for _, _, future in entries:
-        if not future.done():
-            future.set_result(None)
+def _standing(token: Token, poll: FeedPoll) -> Standing:
+    head = poll.head
+    standing = head.epochs.judge(token, head.last_offset, poll.store_time)
+    if standing is Standing.AHEAD and token.epoch != head.epoch and not is_later(token.epoch, head.epoch):
+        # The first epoch of another store, which can't begin in this one.
+        return Standing.LOST
+    return standing
+
+
+def _wake(entry: _Entry, standing: Standing) -> None:
+    if not entry[2].done():
+        entry[2].set_result(standing)

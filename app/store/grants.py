@@ -19,8 +19,10 @@ _GRANTS: Mapping[tuple[str, str], str] = MappingProxyType(
         (
             "klamm_app",
             "acl_head",
-        ): """GRANT SELECT, UPDATE (epoch, last_offset, hash, system_identifier, timeline, digest, digest_offset)
+        ): """GRANT SELECT,
+            UPDATE (epoch, last_offset, hash, system_identifier, timeline, digest, digest_offset, refused_epoch)
             ON acl_head TO klamm_app""",
+        ("klamm_app", "acl_epoch"): "GRANT SELECT ON acl_epoch TO klamm_app",
         ("klamm_app", "acl"): "GRANT SELECT, INSERT, DELETE, UPDATE (expires_at, owner) ON acl TO klamm_app",
         ("klamm_app", "acl_record"): "GRANT SELECT, INSERT ON acl_record TO klamm_app",
         ("klamm_app", "config"): "GRANT SELECT, INSERT, UPDATE, DELETE ON config TO klamm_app",
@@ -39,6 +41,7 @@ _GRANTS: Mapping[tuple[str, str], str] = MappingProxyType(
         ("klamm_spark", "acl_v2"): "GRANT SELECT ON acl_v2 TO klamm_spark",
         ("klamm_spark", "acl_record_v2"): "GRANT SELECT ON acl_record_v2 TO klamm_spark",
         ("klamm_spark", "acl_head_v2"): "GRANT SELECT ON acl_head_v2 TO klamm_spark",
+        ("klamm_spark", "acl_epoch_v1"): "GRANT SELECT ON acl_epoch_v1 TO klamm_spark",
         ("klamm_spark", "config_v1"): "GRANT SELECT ON config_v1 TO klamm_spark",
         ("klamm_spark", "tell_exported"): "GRANT EXECUTE ON FUNCTION tell_exported(uuid, uuid, bigint) TO klamm_spark",
     }
@@ -49,7 +52,7 @@ _LACKING = text(
     """SELECT DISTINCT role, object FROM (
     SELECT role, object, has_table_privilege(role, object, privilege) AS is_held
     FROM (VALUES
-        ('klamm_app', 'acl_head', 'SELECT'),
+        ('klamm_app', 'acl_head', 'SELECT'), ('klamm_app', 'acl_epoch', 'SELECT'),
         ('klamm_app', 'acl', 'SELECT'), ('klamm_app', 'acl', 'INSERT'), ('klamm_app', 'acl', 'DELETE'),
         ('klamm_app', 'acl_record', 'SELECT'), ('klamm_app', 'acl_record', 'INSERT'),
         ('klamm_app', 'config', 'SELECT'), ('klamm_app', 'config', 'INSERT'), ('klamm_app', 'config', 'UPDATE'),
@@ -58,13 +61,14 @@ _LACKING = text(
         ('klamm_spark', 'acl_v1', 'SELECT'), ('klamm_spark', 'acl_record_v1', 'SELECT'),
         ('klamm_spark', 'acl_head_v1', 'SELECT'), ('klamm_spark', 'config_v1', 'SELECT'),
         ('klamm_spark', 'acl_v2', 'SELECT'), ('klamm_spark', 'acl_record_v2', 'SELECT'),
-        ('klamm_spark', 'acl_head_v2', 'SELECT')
+        ('klamm_spark', 'acl_head_v2', 'SELECT'), ('klamm_spark', 'acl_epoch_v1', 'SELECT')
     ) AS wanted(role, object, privilege) WHERE to_regrole(role) IS NOT NULL
     UNION ALL
     SELECT role, 'acl_head', has_column_privilege(role, 'acl_head', name, 'UPDATE')
     FROM (VALUES ('klamm_app')) AS roles(role),
-        unnest(ARRAY['epoch', 'last_offset', 'hash', 'system_identifier', 'timeline', 'digest', 'digest_offset'])
-            AS name
+        unnest(ARRAY[
+            'epoch', 'last_offset', 'hash', 'system_identifier', 'timeline', 'digest', 'digest_offset', 'refused_epoch'
+        ]) AS name
     WHERE to_regrole(role) IS NOT NULL
     UNION ALL
     SELECT role, 'acl', has_column_privilege(role, 'acl', name, 'UPDATE')

@@ -19,11 +19,22 @@ from sqlalchemy import (
     func,
     text,
 )
+from sqlalchemy.types import UserDefinedType
 
 from app.store.rows import BINDING_COLUMNS
 
 HEAD_LENGTH = 200
 """Names are indexed by this many leading characters: a btree row holds 2,704 bytes, a name has up to 32,767."""
+
+
+class Xid(UserDefinedType[int]):
+    """PostgreSQL's number of a transaction."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "xid"
+
 
 metadata = MetaData(
     naming_convention={
@@ -60,10 +71,22 @@ acl_head = Table(
     Column("timeline", Integer),
     Column("digest", LargeBinary),
     Column("digest_offset", BigInteger),
+    Column("written_by", Xid),
+    Column("refused_epoch", Uuid),
     CheckConstraint("only_row", name="only_row"),
     CheckConstraint("octet_length(hash) = 32", name="hash_length"),
     CheckConstraint("octet_length(digest) = 32", name="digest_length"),
     CheckConstraint("log_start_offset BETWEEN 1 AND last_offset + 1", name="log_start_offset"),
+)
+
+acl_epoch = Table(
+    "acl_epoch",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", Uuid, nullable=False, unique=True),
+    Column("first_offset", BigInteger, nullable=False),
+    Column("began_at", DateTime(timezone=True), nullable=False),
+    _text("why"),
 )
 
 acl = Table(

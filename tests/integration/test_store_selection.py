@@ -16,7 +16,8 @@ from app.store.filters import columns_of, shape_of, with_types
 from app.store.reading import snapshot
 from app.store.writing import selection
 from app.store.writing.acl_store import PostgresAclStore
-from app.store.writing.journal import UNKNOWN_SERVER, FeedTransaction, lock_head
+from app.store.writing.head import UNKNOWN_SERVER, lock_head
+from app.store.writing.journal import FeedTransaction
 from app.store.writing.selection import select_matches
 from tests.strategies import binding_lists, filters
 from tests.updates import create, delete, matches, topic

@@ -1,7 +1,7 @@
 """watch: the change feed as a stream of events (docs/watch.md)."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Annotated
 
@@ -27,7 +27,7 @@ from app.runtime.watch.recent import Part
 routes = Routes("feed")
 
 _LOOK_S = 1.0
-_OTHER_EPOCH = "`after` is from another epoch of the store; start again with `snapshot=true`"
+_FOLLOWERS = re.compile(r"[A-Za-z0-9_.-]{1,64}(?:,[A-Za-z0-9_.-]{1,64}){0,15}", re.ASCII)
 
 
 @routes.get(
@@ -47,19 +47,21 @@ async def watch(
 
     For callers with the role follow; an admin caller needs DESCRIBE on the cluster.
     """
-    after = _after(request, query)
+    after, with_epochs = _after(request, query), _with_epochs(request)
     acl_filter = query.acl_filter
     refusal = None if acl_filter is None else validate_filter(acl_filter)
     if refusal is not None:
         raise refusal
     authorizer = services.authorizer
-    await authorizer.wait_for(after, other_epoch=_OTHER_EPOCH)
+    if after is not None:
+        await authorizer.continues(after, is_follower=with_epochs, asked_by=_asked_by(request))
     media_type, rights = _media_type(request), _Rights(services, reader, request)
     writer: ReplyWriter | None = request.scope.get("klamm.writer")
     lines = watch_feed(
         authorizer.watchers,
         WatchRequest(
-            after=None if after is None else Token.parse(after),
+            after=after,
+            with_epochs=with_epochs,
             acl_filter=acl_filter,
             bookmark_s=query.bookmark_ms / 1000,
             may_watch=rights.check,
@@ -72,7 +74,7 @@ async def watch(
     return EventStream(media_type, first, lines)
 
 
-def _after(request: Request, query: WatchQuery) -> str | None:
+def _after(request: Request, query: WatchQuery) -> Token | None:
     last_ids = request.headers.getlist("last-event-id")
     if len(last_ids) > 1:
         raise InvalidRequestException("the header `Last-Event-ID` appears more than once; send it once")
@@ -82,9 +84,28 @@ def _after(request: Request, query: WatchQuery) -> str | None:
         raise InvalidRequestException(
             "`after` is missing; send it with a token, or `snapshot=true` to start with the whole state"
         )
-    if after is not None:
-        Token.parse(after, "last-event-id" if last_ids else "after")
-    return after
+    return None if after is None else Token.parse(after, "last-event-id" if last_ids else "after")
+
+
+def _with_epochs(request: Request) -> bool:
+    """Whether the reader understands that the feed goes on in another epoch."""
+    values = request.headers.getlist("klamm-epochs")
+    if values not in ([], ["1"]):
+        raise InvalidRequestException("the header `Klamm-Epochs` can only be `1`; send that once, or leave it out")
+    return bool(values)
+
+
+def _asked_by(request: Request) -> Sequence[str]:
+    """The followers that ask for a position on behalf of one another."""
+    values = request.headers.getlist("klamm-followers")
+    if not values:
+        return ()
+    if len(values) > 1 or not _FOLLOWERS.fullmatch(values[0]):
+        raise InvalidRequestException(
+            "the header `Klamm-Followers` is not a list of ids of followers; leave it out, or send it once as "
+            "`ID,ID`, with at most 16"
+        )
+    return values[0].split(",")
 
 
 def _media_type(request: Request) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from uuid import UUID
 
 from app.core.image import AuthorizerImage
@@ -15,7 +16,7 @@ from app.core.kafka.errors import (
 from app.core.kafka.filters import AclBindingFilter
 from app.core.records import FeedPoll, Record
 from app.core.token import Token
-from app.formats.feed_events import End, EndReason, encode
+from app.formats.feed_events import End, EndReason, EpochBegan, encode
 from app.runtime.continuity import transactions_of
 from app.runtime.watch.image_parts import ImageLeftException, ImageParts
 from app.runtime.watch.recent import MAX_BYTES, PART_BYTES, Line, Part, State, is_shown, transaction_line
@@ -24,6 +25,7 @@ from app.runtime.watch.watchers import HELD_BACK_S, Watchers
 Lines = Sequence[Line]
 
 _MAX_BEHIND = 1024 * 1024
+_LONG_AGO = datetime.fromtimestamp(0, UTC)
 _SLOW_S = 1.0
 """A reader that took longer than this to take what it was sent, and is that far behind, is cut."""
 _SHORTEST_WAIT_S = 0.05
@@ -47,6 +49,8 @@ class WatchRequest:
     """
     keeps_up: Callable[[], bool] | None = None
     """Whether the client has taken nearly all that it was sent; until it has, nothing more is pushed."""
+    with_epochs: bool = False
+    """Whether the reader goes on from one epoch to the next; if not, its stream ends where another one begins."""
     is_own: bool = False
     """The reader is this process itself: it is not counted, and cut only when memory no longer holds what it needs."""
 
@@ -91,8 +95,10 @@ class _Reader:
         self._request = request
         self._clock = watchers.options.clock
         image = watchers.loaded_image()
-        self._epoch: UUID | None = image.epoch
+        self._epoch: UUID | None = image.epoch if request.after is None else _epoch_of(image, request.after)
         self._offset = -1 if request.after is None else request.after.offset
+        self._sent_at: datetime | None = None
+        """When the last record that was sent was written."""
         self._state: State | None = None
         """That of the image at the offset, once it is known."""
         self._bookmark_at = 0.0
@@ -114,7 +120,9 @@ class _Reader:
             await self._check_reach()
         while True:
             image, before = self._image_to_follow(), self._offset
-            lines = [] if before == image.offset else await self._next_lines(image)
+            lines = self._epoch_lines(image)
+            if before != image.offset:
+                lines += await self._next_lines(image)
             lines += self._bookmark(image)
             if lines:
                 asked_at = self._clock()
@@ -149,6 +157,7 @@ class _Reader:
             if part.size > PART_BYTES or not request.push(part):
                 return False
             self._offset, self._state, self.seen = part.last, part.state, part.lines[-1].token
+            self._sent_at = part.recorded_at
         return self._push_bookmark(image, request.push)
 
     def _hold_back(self) -> bool:
@@ -172,7 +181,7 @@ class _Reader:
             return True
         lines = self._bookmark(image)
         if lines and self._state is not None:
-            if not push(Part(lines, len(lines[0].json), self._offset, self._state)):
+            if not push(Part(lines, len(lines[0].json), self._offset, self._state, _LONG_AGO)):
                 self._bookmark_at = due_at
                 return False
             self.seen = lines[0].token
@@ -203,9 +212,23 @@ class _Reader:
         image = self._watchers.image
         if self._watchers.draining:
             raise _EndedError("draining")
-        if image is None or image.epoch != self._epoch or image.offset < self._offset:
+        if image is None or self._epoch is None or not image.has(Token(self._epoch, self._offset)):
             raise _EndedError("reload")
         return image
+
+    def _epoch_lines(self, image: AuthorizerImage) -> list[Line]:
+        """The epochs that begin where the reader stands. Raises _EndedError if it takes none."""
+        lines: list[Line] = []
+        while self._epoch is not None and image.epochs is not None:
+            following = image.epochs.after(self._epoch)
+            if following is None or following.first_offset != self._offset:
+                break
+            if not self._request.with_epochs:
+                raise _EndedError("reload")
+            self._epoch = following.id
+            event = EpochBegan(following.id, following.first_offset)
+            lines.append(Line("epoch", str(Token(following.id, self._offset)), encode(event)))
+        return lines
 
     async def _next_lines(self, image: AuthorizerImage) -> list[Line]:
         recent = self._watchers.recent
@@ -214,8 +237,11 @@ class _Reader:
         lines: list[Line] = []
         size = 0
         for entry in list(recent.after(self._offset)):
+            if entry.epoch != self._epoch:
+                break
             line = entry.line if self._request.acl_filter is None else await self._line(entry.records)
             self._offset, self._state = entry.last, (entry.records[-1].hash, entry.digest)
+            self._sent_at = entry.records[-1].recorded_at
             if line is not None:
                 lines.append(line)
                 size += len(line.json)
@@ -230,7 +256,8 @@ class _Reader:
         if self._state is None or self._clock() < self._bookmark_at or self._epoch is None or self._offset < 0:
             return []
         self._bookmark_at = self._clock() + self._request.bookmark_s
-        return [self._watchers.bookmark(Token(self._epoch, self._offset), self._state)]
+        passed_at = self._sent_at if self._offset < image.offset else None
+        return [self._watchers.bookmark(Token(self._epoch, self._offset), self._state, passed_at)]
 
     async def _line(self, records: Sequence[Record]) -> Line | None:
         """None if the filter lets nothing through."""
@@ -251,7 +278,7 @@ class _Reader:
             raise StoreUnavailableException("the store's records can't be read; the log says why") from None
         if self._is_missing(poll):
             oldest = min(poll.head.log_start_offset, self._watchers.recent.first) - 1
-            token = str(Token(poll.head.epoch, oldest))
+            token = str(Token(poll.head.epochs.at(oldest), oldest))
             raise OffsetOutOfRangeException(
                 f"the records after this token are gone; the oldest token that works is `{token}`, or start again "
                 "with `snapshot=true`",
@@ -269,13 +296,27 @@ class _Reader:
                 raise _EndedError("reload")
             lines: list[Line] = []
             for transaction in transactions_of(poll.records):
-                if transaction[-1].offset > image.offset:
+                last = transaction[-1]
+                if last.offset > image.offset or (image.epochs and image.epochs.at(last.offset) != self._epoch):
                     break
                 line = await self._line(transaction)
-                self._offset, self._state = transaction[-1].offset, None
+                # The digest there is not known.
+                self._offset, self._state, self._sent_at = last.offset, (last.hash, None), last.recorded_at
                 if line is not None:
                     lines.append(line)
             return lines
 
     def _is_missing(self, poll: FeedPoll) -> bool:
-        return self._offset + 1 < poll.head.log_start_offset or poll.head.epoch != self._epoch
+        head = poll.head
+        if self._epoch is None or self._offset + 1 < head.log_start_offset:
+            return True
+        return not head.epochs.has(Token(self._epoch, self._offset), head.last_offset)
+
+
+def _epoch_of(image: AuthorizerImage, after: Token) -> UUID:
+    """The epoch of the token; of a token from before its epoch began, that in which its record was written."""
+    if image.epochs is not None:
+        for row in image.epochs.rows:
+            if row.id == after.epoch and after.offset < row.first_offset:
+                return image.epochs.at(after.offset)
+    return after.epoch

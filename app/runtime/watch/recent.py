@@ -6,6 +6,7 @@ Readers are served from here as far back as it goes; what is older comes from th
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import islice
 from uuid import UUID
 
@@ -47,6 +48,8 @@ class Part:
     """In bytes of JSON: one transaction, or as many as PART_BYTES hold."""
     last: int
     state: State
+    recorded_at: datetime
+    """When the last of them was written."""
     _written: dict[Form, bytes] = field(default_factory=dict)
 
     def written(self, form: Form) -> bytes:
@@ -61,10 +64,11 @@ class Part:
 class Entry:
     """A transaction, and the digest of the image after it.
 
-    `line` is None until it is encoded; `end` counts the bytes of all lines up to its own. `held` are those of its line,
-    until then the characters of its texts.
+    `epoch` is the one in which it was written. `line` is None until it is encoded; `end` counts the bytes of all lines
+    up to its own. `held` are those of its line, until then the characters of its texts.
     """
 
+    epoch: UUID
     records: Sequence[Record]
     digest: int | None
     held: int
@@ -84,7 +88,6 @@ class RecentTransactions:
     """Transactions without a gap, up to the newest image."""
 
     def __init__(self) -> None:
-        self.epoch: UUID | None = None
         self.first = 0
         """The offset after which readers can go on from memory, plus 1."""
         self._entries: deque[Entry] = deque()
@@ -96,7 +99,7 @@ class RecentTransactions:
         """The offset last asked for, and what follows it: nearly all readers are at the same one."""
 
     def reset(self, image: AuthorizerImage) -> None:
-        self.epoch, self.first = image.epoch, image.offset + 1
+        self.first = image.offset + 1
         self._entries.clear()
         self._records = self._encoded = self._held = 0
         self._part = None
@@ -105,8 +108,8 @@ class RecentTransactions:
     def is_encoded(self) -> bool:
         return self._encoded == len(self._entries)
 
-    def append(self, transaction: Sequence[Record], digest: int | None) -> None:
-        entry = Entry(transaction, digest, sum(map(_characters, transaction)))
+    def append(self, epoch: UUID, transaction: Sequence[Record], digest: int | None) -> None:
+        entry = Entry(epoch, transaction, digest, sum(map(_characters, transaction)))
         self._entries.append(entry)
         self._records += len(transaction)
         self._held += entry.held
@@ -124,9 +127,9 @@ class RecentTransactions:
     async def encode(self) -> None:
         """Encodes what is not encoded yet, in short steps; for one caller at a time."""
         pace = Pace()
-        while self.epoch is not None and not self.is_encoded:
-            entry, epoch = self._entries[self._encoded], self.epoch
-            line = await transaction_line(epoch, entry.records)
+        while not self.is_encoded:
+            entry = self._entries[self._encoded]
+            line = await transaction_line(entry.epoch, entry.records)
             if self._encoded < len(self._entries) and self._entries[self._encoded] is entry:
                 entry.line = line
                 self._held += len(line.json) - entry.held
@@ -161,12 +164,16 @@ class RecentTransactions:
         for entry in self.after(offset):
             if entry.line is None or (lines and size + len(entry.line.json) > PART_BYTES):
                 break
+            if newest is not None and newest.epoch != entry.epoch:
+                # Readers are told of the epoch first.
+                break
             lines.append(entry.line)
             size += len(entry.line.json)
             newest = entry
         if newest is None:
             return None
-        return Part(lines, size, newest.last, (newest.records[-1].hash, newest.digest))
+        last = newest.records[-1]
+        return Part(lines, size, newest.last, (last.hash, newest.digest), last.recorded_at)
 
     def is_behind(self, offset: int, max_bytes: int) -> bool:
         """Whether more bytes than this wait behind the first transaction after the offset, or it has been dropped."""

@@ -99,10 +99,16 @@ class Watchers:
 
     def applied(self, image: AuthorizerImage, transaction: Sequence[Record]) -> None:
         self.image = image
-        self.recent.append(transaction, image.digest)
+        if image.epoch is not None:
+            self.recent.append(image.epoch, transaction, image.digest)
         self.recent.trim(is_read=self._readers > 0)
         for parts in self._hearing:
             parts.passed(transaction)
+        self._news.set()
+
+    def epoch_began(self, image: AuthorizerImage) -> None:
+        """Takes the same image, in the epoch that began at its offset."""
+        self.image = image
         self._news.set()
 
     def replaced(self, image: AuthorizerImage) -> None:
@@ -127,13 +133,18 @@ class Watchers:
         """The store's time, never behind its clock; None before the first poll."""
         return self.store_time.shown(self.options.clock())
 
-    def bookmark(self, token: Token, state: State) -> Line:
-        """The same for all readers that stand there at this moment: thousands that began together get it together."""
+    def bookmark(self, token: Token, state: State, passed_at: datetime | None) -> Line:
+        """The same for all readers that stand there at this moment: thousands that began together get it together.
+
+        `passed_at` is a time before which the state was the store's, if it is behind the image; else None.
+        """
         key, now = (token, state), self.options.clock()
         if self._bookmark is None or self._bookmark[0] != key or now - self._bookmark[1] > _MOMENT_S:
-            (chained, digest), age_ms = state, round(self.readiness.age_s * 1000)
-            text, chain = str(token), self.chain or UNSET
-            event = Bookmark(text, chained.hex(), digest_of(digest), age_ms, self.store_time_now(), chain=chain)
+            store_time, age_s = self.store_time_now(), self.readiness.age_s
+            if passed_at is not None and store_time is not None:
+                age_s = max(age_s, (store_time - passed_at).total_seconds())
+            (chained, digest), text, chain = state, str(token), self.chain or UNSET
+            event = Bookmark(text, chained.hex(), digest_of(digest), round(age_s * 1000), store_time, chain=chain)
             self._bookmark = key, now, Line("bookmark", text, encode(event))
         return self._bookmark[2]
 

@@ -17,10 +17,12 @@ from app.core.records import GENESIS_HASH, FeedPoll, Record
 from app.core.token import Token
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import STAYS, Connection, KeptConnection, StoreTimeouts, close_gently, connect, retry_backoff
+from app.store.epochs import KnownEpochs
 from app.store.faults import NotMigratedError, OutageLog, answer_to, translated_faults
 from app.store.reading.snapshot import PostgresSnapshot, open_snapshot
 from app.store.rows import OrderCheck, Row, head_of, in_slices, record_of
-from app.store.writing.journal import CHANNEL, renounce
+from app.store.writing.head import CHANNEL, begin_epoch_if_lost
+from app.store.writing.positions import Positions
 
 _log = logging.getLogger(__name__)
 
@@ -102,6 +104,7 @@ _POLL = """SELECT h.cluster_id, h.epoch, h.last_offset, h.hash AS head_hash, h.l
         ELSE (SELECT hash FROM acl_record WHERE "offset" = $1) END AS hash_at,
     clock_timestamp() AS store_time,
     coalesce((SELECT min(expires_at) FROM acl) <= clock_timestamp(), false) AS holds_ended,
+    pg_is_in_recovery() AS in_recovery,
     r.*
 FROM acl_head AS h
 LEFT JOIN LATERAL (
@@ -149,6 +152,8 @@ class PostgresChangeFeed:
         self._polls = KeptConnection(url, self._timeouts, "feed")
         self._history = KeptConnection(url, self._timeouts, "watch")
         self._listener = FeedListener(url, self._timeouts)
+        self._positions = Positions(url, self._timeouts)
+        self._epochs = KnownEpochs()
         self._outages = OutageLog(url, lambda extra: _log.warning("database_in_trouble", extra=extra))
 
     @property
@@ -179,9 +184,12 @@ class PostgresChangeFeed:
                 if not found:
                     raise NotMigratedError
                 rows: list[Row] = [*found, *await _rest_of_transaction(connection, found[-1])]
-            first = rows[0]
-            poll = FeedPoll(head_of(first), first["hash_at"], (), first["store_time"], first["holds_ended"])
-            head = poll.head
+                first = rows[0]
+                head = head_of(first)
+                head = replace(head, known_epochs=await self._epochs.upto(connection, head.epoch))
+            is_of_primary = not first["in_recovery"]
+            asked = first["store_time"], first["holds_ended"]
+            poll = FeedPoll(head, first["hash_at"], (), *asked, is_of_primary=is_of_primary)
             if applied_offset + 1 < head.log_start_offset:
                 return poll
             # If nothing follows the offset, the head comes with an empty record.
@@ -190,10 +198,11 @@ class PostgresChangeFeed:
 
     async def begin_epoch_if_lost(self, lost: FeedPosition) -> None:
         async with self._connected("epoch") as connection:
-            await renounce(connection, lost)
+            await begin_epoch_if_lost(connection, lost)
 
-    async def standing_of(self, position: Token, asked_by: Sequence[str] = ()) -> Standing:
-        raise NotImplementedError
+    async def standing_of(self, position: Token, asked_by: Sequence[str] = ()) -> Standing:  # noqa: ARG002 - here the question ends
+        with self._outages.logged():
+            return await self._positions.standing_of(position)
 
     async def wait(self, timeout_s: float) -> None:
         await self._listener.wait(timeout_s)
@@ -234,6 +243,7 @@ class PostgresChangeFeed:
         await self._listener.close()
         await self._polls.close()
         await self._history.close()
+        await self._positions.close()
 
     @asynccontextmanager
     async def _connected(self, purpose: str) -> AsyncIterator[Connection]:

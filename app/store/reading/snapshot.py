@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from app.core.kafka.bindings import AclSlice
 from app.core.kafka.errors import PoisonedRecordException
 from app.core.records import FeedHead
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, StoreTimeouts, close_gently, connect
+from app.store.epochs import read_epochs
 from app.store.faults import NotMigratedError, translated_faults
 from app.store.rows import acl_slice, head_of, select_acl_lines
 
@@ -110,7 +112,9 @@ async def open_snapshot(url: DatabaseUrl, timeouts: StoreTimeouts) -> AsyncItera
             configs = await connection.fetch(_CONFIGS)
             if head is None:
                 raise NotMigratedError
-        reader = PostgresSnapshot(connection, timeouts, head_of(head), {row["name"]: row["value"] for row in configs})
+            epochs = await read_epochs(connection)
+        overrides = {row["name"]: row["value"] for row in configs}
+        reader = PostgresSnapshot(connection, timeouts, replace(head_of(head), known_epochs=epochs), overrides)
         yield reader
     finally:
         if reader is not None:

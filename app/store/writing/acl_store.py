@@ -125,7 +125,7 @@ class Group:
         changed: dict[UUID, StandardAcl] = {}
         for mutation, its_keys in zip(run, keys, strict=True):
             planned: list[_Planned] = []
-            results = self._refusal(mutation) or await self._plan(mutation, its_keys, there, planned)
+            results = await self._refusal(mutation) or await self._plan(mutation, its_keys, there, planned)
             if isinstance(results, ApiException):
                 outcomes.append(results)
             else:
@@ -203,7 +203,7 @@ class Group:
                     self.prior[offset] = (True, *before.terms, None)
 
     async def _delete(self, mutation: DeleteAcls) -> DeleteAclsOutcome | ApiException:
-        refusal = self._refusal(mutation)
+        refusal = await self._refusal(mutation)
         if refusal is not None:
             return refusal
         matches = await select_matches(self._transaction, mutation.filters, MAX_RECORDS_PER_USER_OP)
@@ -232,7 +232,7 @@ class Group:
                 self.digest_change -= acl_digest(acl)
 
     async def _alter(self, mutation: AlterConfigs) -> AlterConfigsOutcome | ApiException:
-        refusal = self._refusal(mutation)
+        refusal = await self._refusal(mutation)
         if refusal is not None:
             return refusal
         drafted = len(self.drafts)
@@ -252,8 +252,11 @@ class Group:
             self.digest_change += config_digest(name, value) - config_digest(name, before)
         return AlterConfigsOutcome((), self._token_for(mutation), len(self.drafts) - drafted)
 
-    def _refusal(self, mutation: CreateAcls | DeleteAcls | AlterConfigs) -> ApiException | None:
-        return None if mutation.guard is None else guard_refusal(mutation.guard, self._token())
+    async def _refusal(self, mutation: CreateAcls | DeleteAcls | AlterConfigs) -> ApiException | None:
+        if mutation.guard is None:
+            return None
+        current = self._token()
+        return guard_refusal(mutation.guard, current, await self._transaction.epochs(mutation.guard.epoch))
 
     def _frame(self, offset: int, acl: StandardAcl, mutation: CreateAcls | DeleteAcls | ExpireAcls) -> _Frame:
         return offset, 0, acl, self._head.recorded_at, mutation.actor, b"", mutation.comment
@@ -262,7 +265,8 @@ class Group:
         return None if mutation.guard is None else self._token()
 
     def _token(self) -> Token:
-        return Token(self._head.epoch, self._next_offset() - 1)
+        head = self._transaction.head_to_write() if self.drafts else self._transaction.head
+        return Token(head.epoch, self._next_offset() - 1)
 
     def _next_offset(self) -> int:
         return self._head.last_offset + len(self.drafts) + 1

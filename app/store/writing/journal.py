@@ -1,65 +1,51 @@
-"""The head and the tail of the change feed, as a writer under the head's lock moves them.
-
-A new epoch begins only here: whenever the store may hand out offsets a second time. That is after a promotion, in
-another cluster, and when the head does not continue what the process has seen.
-"""
+"""The tail of the change feed, as a writer under the head's lock appends to it."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import asyncpg
 
-from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity
-from app.core.digest import DIGEST_BYTES, MODULUS
-from app.core.epochs import next_epoch
+from app.core.continuity import KnownHistory
+from app.core.epochs import Epochs
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException
-from app.core.records import GENESIS_HASH, Record, record_hash
+from app.core.records import Record, record_hash
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, KeptConnection, StoreTimeouts
-from app.store.faults import NotMigratedError, answer_to, is_rolled_back
+from app.store.epochs import read_epochs
+from app.store.faults import answer_to, is_rolled_back
 from app.store.rows import (
     ACL_COLUMNS,
     NOTHING_PRIOR,
     RECORD_COLUMNS,
     PriorValues,
     acl_values,
-    digest_in,
     in_slices,
-    insert_statement,
-    json_rows,
     record_values,
+)
+from app.store.writing.head import (
+    UNKNOWN_SERVER,
+    LockedHead,
+    ServerIdentity,
+    ServerStart,
+    Values,
+    Why,
+    lock_head,
+    move_head,
 )
 
 _log = logging.getLogger(__name__)
-
-_Values = tuple[Any, ...]
-
-CHANNEL = "klamm_feed"  # NOTIFY carries `<epoch>:<offset>` here; a hint only
 
 _MOST_AT_ONCE = 200
 """Of more rows COPY costs less than one statement, though it asks twice for each table."""
 _ROWS_PER_COPY = 2_000
 """They are made in some milliseconds, within one step of the event loop."""
-
-# The clock is read after the lock was granted, so that a writer that had to wait has the time at which its turn came.
-# The digest is null if a writer of an older version, which knows nothing of it, has moved the head since.
-_LOCK_HEAD = """WITH head AS MATERIALIZED (
-    SELECT epoch, last_offset, hash, system_identifier, timeline,
-        CASE digest_offset WHEN last_offset THEN digest END AS digest
-    FROM acl_head FOR UPDATE
-)
-SELECT *, clock_timestamp() AS recorded_at FROM head"""
-
-# A separate statement: one that waited for the lock has not seen what was committed meanwhile.
-_HASH_AT = """SELECT hash FROM acl_record WHERE "offset" = $1"""
 
 # The timeline is read from the file name, as pg_control_checkpoint() lags behind for a while after a promotion.
 _IDENTITY = """SELECT system_identifier, pg_walfile_name(pg_current_wal_lsn()) AS wal_file FROM pg_control_system()"""
@@ -70,121 +56,16 @@ _DURABLE = (
 )
 
 
-def _move_head_statement() -> str:
-    # One statement for three tables, as each costs every update a round trip.
-    return f"""WITH added AS ({insert_statement("acl", ACL_COLUMNS, 8)}),
-appended AS ({insert_statement("acl_record", RECORD_COLUMNS, 9)}),
-moved AS (
-    UPDATE acl_head SET epoch = $1, last_offset = $2, hash = $3, system_identifier = $4, timeline = $5,
-        digest = $6::bytea, digest_offset = CASE WHEN $6::bytea IS NOT NULL THEN $2::bigint END
-    RETURNING epoch, last_offset
-)
-SELECT pg_notify($7, epoch || ':' || last_offset) FROM moved"""  # noqa: S608 - names of columns, declared in rows
-
-
-_MOVE_HEAD = _move_head_statement()
-
-
-@dataclass(frozen=True, slots=True)
-class ServerIdentity:
-    """Which PostgreSQL this is; a promotion changes the timeline, a restore into another cluster the identifier."""
-
-    system_identifier: int | None = None
-    timeline: int | None = None
-
-
-UNKNOWN_SERVER = ServerIdentity()
-
-
-@dataclass(frozen=True, slots=True)
-class LockedHead:
-    """`acl_head` under its lock, and the database's time when the lock was granted.
-
-    INVARIANT: only `lock_head` makes one, which proves that none of its tokens stands for two states.
-    """
-
-    epoch: UUID
-    last_offset: int
-    hash: bytes
-    identity: ServerIdentity
-    recorded_at: datetime
-    digest: int | None  # None if it was not kept up to here; it then stays unknown until `klamm migrate`
-    begins_epoch: bool  # whether the epoch is new, and not in the store yet
-
-    @property
-    def position(self) -> FeedPosition:
-        return FeedPosition(self.epoch, self.last_offset, self.hash)
-
-
-async def lock_head(
-    connection: Connection,
-    known: KnownHistory,
-    identity: ServerIdentity,
-    begins_on: Collection[Continuity] = (Continuity.LOST, Continuity.UNPROVED),
-) -> LockedHead:
-    """Locks the head until the transaction ends.
-
-    The head gets a new epoch if it does not continue what is known, or was last written on another server or timeline.
-    """
-    row = await connection.fetchrow(_LOCK_HEAD)
-    if row is None:
-        raise NotMigratedError
-    head = LockedHead(
-        epoch=UUID(bytes=row["epoch"].bytes),
-        last_offset=row["last_offset"],
-        hash=row["hash"],
-        identity=ServerIdentity(row["system_identifier"], row["timeline"]),
-        recorded_at=row["recorded_at"],
-        digest=digest_in(row),
-        begins_epoch=False,
-    )
-    moved = identity not in (head.identity, UNKNOWN_SERVER) and head.identity != UNKNOWN_SERVER
-    # INVARIANT: read under the lock: all that this process knows was committed before, or is not from this store.
-    position = known.position
-    if moved or (position is not None and await _continuity(connection, head, position) in begins_on):
-        known_epochs = [head.epoch] if position is None else [head.epoch, position.epoch]
-        head = replace(head, epoch=next_epoch(head.recorded_at, known_epochs, uuid4()), begins_epoch=True)
-    return head if identity == UNKNOWN_SERVER else replace(head, identity=identity)
-
-
-async def renounce(connection: Connection, lost: FeedPosition) -> None:
-    # After a promotion the first writer sees by itself that it is on another timeline.
-    with suppress(asyncpg.ReadOnlySQLTransactionError, asyncpg.InsufficientPrivilegeError):
-        async with connection.transaction(isolation="read_committed"):
-            # A record that was trimmed proves nothing.
-            head = await lock_head(connection, KnownHistory(lost), UNKNOWN_SERVER, (Continuity.LOST,))
-            if head.begins_epoch:
-                await move_head(connection, head)
-
-
-async def _continuity(connection: Connection, head: LockedHead, known: FeedPosition) -> Continuity:
-    if known.offset == head.last_offset:
-        hash_at = head.hash
-    elif known.epoch != head.epoch or known.offset > head.last_offset:
-        hash_at = None  # there is nothing to compare
-    else:
-        hash_at = await connection.fetchval(_HASH_AT, known.offset) if known.offset else GENESIS_HASH
-    return continuity(known, head.position, hash_at)
-
-
-async def move_head(
-    connection: Connection, head: LockedHead, acls: Sequence[_Values] = (), records: Sequence[_Values] = ()
-) -> None:
-    """Also inserts what is new in `acl` and `acl_record`."""
-    server = head.identity
-    digest = None if head.digest is None else (head.digest % MODULUS).to_bytes(DIGEST_BYTES)
-    position = (head.epoch, head.last_offset, head.hash)
-    rows = json_rows(ACL_COLUMNS, acls), json_rows(RECORD_COLUMNS, records)
-    await connection.execute(_MOVE_HEAD, *position, server.system_identifier, server.timeline, digest, CHANNEL, *rows)
-
-
 class FeedTransaction:
-    def __init__(self, connection: Connection, head: LockedHead) -> None:
+    def __init__(self, connection: Connection, head: LockedHead, begins_with: Why | None = None) -> None:
+        """`begins_with` is why an epoch begins with the first record, if one is written."""
         self.head = head
+        self._begins_with = begins_with
+        self._locked = head
         self._connection = connection
-        self._acls: list[_Values] = []
+        self._acls: list[Values] = []
         """Rows of `acl` that are not in the table yet."""
-        self._records: list[_Values] = []
+        self._records: list[Values] = []
 
     def add(self, acl: StandardAcl, key: bytes, record: Record) -> None:
         """Inserts an ACL, at the latest when the transaction ends. `key` is its natural key, `record` creates it."""
@@ -213,7 +94,7 @@ class FeedTransaction:
         A draft is a record that has its offset already, but neither the end of its transaction nor its hash. `prior`
         has, by offset, what was there before the record, if anything was.
         """
-        head = self.head
+        head = self.head_to_write() if drafts else self.head
         tx_last = head.last_offset + len(drafts)
         chained = head.hash
         async for some in in_slices(drafts):
@@ -224,6 +105,20 @@ class FeedTransaction:
         digest = None if head.digest is None else head.digest + digest_change
         self.head = replace(head, last_offset=tx_last, hash=chained, digest=digest)
 
+    def head_to_write(self) -> LockedHead:
+        """The head as of the first record that is written: tokens of the records are of its epoch."""
+        if self._begins_with is not None and self.head.begins is None:
+            self.head = self.head.beginning(self._begins_with)
+        return self.head
+
+    async def epochs(self, of: UUID) -> Epochs:
+        """The epochs of the history, up to that of the head; only the last one where a token of that is asked about."""
+        head = self.head
+        if of == head.epoch:
+            return Epochs.only(head.epoch)
+        noted = await read_epochs(self._connection)
+        return noted if head.begins is None else noted.begun(head.epoch, self._locked.last_offset)
+
     async def end(self) -> None:
         """Writes what is left, and moves the head."""
         if len(self._records) > _MOST_AT_ONCE:
@@ -231,7 +126,7 @@ class FeedTransaction:
             await self._copy("acl_record", RECORD_COLUMNS, self._records)
         await move_head(self._connection, self.head, self._acls, self._records)
 
-    async def _copy(self, table: str, columns: Iterable[str], rows: list[_Values]) -> None:
+    async def _copy(self, table: str, columns: Iterable[str], rows: list[Values]) -> None:
         for start in range(0, len(rows), _ROWS_PER_COPY):
             some = rows[start : start + _ROWS_PER_COPY]
             await self._connection.copy_records_to_table(table, records=some, columns=columns)
@@ -243,13 +138,16 @@ class FeedWriter:
         self._timeouts = timeouts
         self._kept = KeptConnection(url, timeouts, purpose, self._prepare)
         self._identity = UNKNOWN_SERVER
+        self._written_on: ServerStart | None = None
+        """Where this process wrote last."""
         self._warned_of_identity = False
 
     @asynccontextmanager
     async def transaction(self, known: KnownHistory) -> AsyncIterator[FeedTransaction]:
         """Locks the head before the block, then moves it and commits; without a change all is rolled back.
 
-        A new epoch is a change. Afterwards `known` is at the head.
+        A new epoch is a change; with the first record of this process, or on another start of the server, one begins.
+        Afterwards `known` is at the head.
         Raises StoreUnavailableException if certainly nothing was kept, RequestTimedOutException if the outcome of the
         COMMIT is unknown; any other exception is a fault of this block, and nothing of it was kept.
         """
@@ -257,18 +155,25 @@ class FeedWriter:
             async with asyncio.timeout(self._timeouts.transaction_s):
                 await connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED", timeout=self._timeouts.answer_s)
                 locked = await lock_head(connection, known, self._identity)
-                transaction = FeedTransaction(connection, locked)
+                transaction = FeedTransaction(connection, locked, self._begins_with(locked.start))
                 yield transaction
                 head = transaction.head
                 # The server's identity is written with the first change, never for its own sake.
-                changed = head.begins_epoch or head.last_offset != locked.last_offset
+                changed = head.begins is not None or head.last_offset != locked.last_offset
                 if changed:
                     await transaction.end()
             await self._end(connection, changed=changed)
+            if changed:
+                self._written_on = head.start
             known.proved(head.position)
 
     async def close(self) -> None:
         await self._kept.close()
+
+    def _begins_with(self, start: ServerStart) -> Why | None:
+        if self._written_on is None:
+            return Why.FIRST_WRITE
+        return None if self._written_on == start else Why.OTHER_START
 
     async def _prepare(self, connection: Connection) -> None:
         if await connection.fetchval("SELECT pg_is_in_recovery()"):

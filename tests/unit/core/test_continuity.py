@@ -5,7 +5,7 @@ from itertools import pairwise
 from uuid import UUID, uuid4
 
 from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity
-from app.core.epochs import is_later, next_epoch
+from app.core.epochs import Epochs, is_later, next_epoch
 from tests.cases import each_case
 
 NOW = datetime(2026, 11, 22, 21, 30, 0, 123_456, tzinfo=UTC)
@@ -61,12 +61,27 @@ def test_the_last_millisecond_that_an_epoch_can_tell_is_no_fault() -> None:
     ],
 )
 def test_continuity(head: FeedPosition, hash_at: bytes | None, found: Continuity) -> None:
-    assert continuity(at(5), head, hash_at) is found
+    assert continuity(at(5), Epochs.only(head.epoch), head.offset, hash_at) is found
 
 
 def test_an_older_epoch_is_none_to_go_on_in() -> None:
     present = later_than(BORN)
-    assert continuity(at(5, present), at(9), b"same") is Continuity.LOST
+    assert continuity(at(5, present), Epochs.only(BORN), 9, b"same") is Continuity.LOST
+
+
+@each_case(
+    ("first_offset", "hash_at", "found"),
+    [
+        (5, b"same", Continuity.PROVED),
+        (5, b"other", Continuity.LOST),
+        (7, None, Continuity.PROVED),
+        (4, b"other", Continuity.PROVED),
+    ],
+)
+def test_hashes_are_compared_across_epochs(first_offset: int, hash_at: bytes | None, found: Continuity) -> None:
+    """Beyond where the next epoch began the position is lost, and that epoch has told so already."""
+    epochs = Epochs.only(BORN).begun(later_than(BORN), first_offset)
+    assert continuity(at(5), epochs, 9, hash_at) is found
 
 
 def test_what_is_known_is_given_up_for_what_follows_it_only() -> None:

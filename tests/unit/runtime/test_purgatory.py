@@ -8,6 +8,7 @@ import pytest
 from app.core.image import AuthorizerImage
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import OverloadedException, RequestTimedOutException, TokenEpochMismatchException
+from app.core.records import GENESIS_HASH, FeedHead, FeedPoll
 from app.core.token import Token
 from app.metrics.declared import Metrics
 from app.runtime.purgatory import Purgatory
@@ -28,8 +29,8 @@ class At:
     def reach(self, offset: int, epoch: UUID | None = ONE) -> None:
         self.purgatory.reached(replace(EMPTY, epoch=epoch, offset=offset))
 
-    def confirm(self, askers: int) -> None:
-        self.purgatory.confirmed(replace(EMPTY, epoch=ONE, offset=5), askers)
+    def confirm(self, ticket: int) -> None:
+        self.purgatory.confirmed(FeedPoll(FeedHead("", ONE, 5, GENESIS_HASH, 1), GENESIS_HASH, ()), ticket)
 
     def wait(self, offset: int, epoch: UUID = ONE, timeout_s: float = 10.0) -> asyncio.Task[None]:
         return asyncio.create_task(self.purgatory.wait_for(Token(epoch, offset), timeout_s))
@@ -86,10 +87,10 @@ async def test_another_epoch_is_refused_once_a_look_that_began_later_has_confirm
     at = At(5)
     early = at.wait(1, OTHER)
     await asyncio.sleep(1)
-    askers = at.purgatory.askers()
+    ticket = at.purgatory.next_ticket()
     late, of_a_third = at.wait(1, OTHER), at.wait(9, THIRD)
     await asyncio.sleep(1)
-    at.confirm(askers)
+    at.confirm(ticket)
     with pytest.raises(TokenEpochMismatchException):
         await early
     await asyncio.sleep(1)
@@ -114,7 +115,7 @@ async def test_confirming_the_epoch_leaves_those_alone_who_wait_for_an_offset_of
     at = At(5)
     task = at.wait(6)
     await asyncio.sleep(1)
-    at.confirm(at.purgatory.askers())
+    at.confirm(at.purgatory.next_ticket())
     await asyncio.sleep(1)
     assert not task.done()
     at.reach(6)
@@ -125,9 +126,9 @@ async def test_confirming_the_epoch_leaves_those_alone_who_wait_for_an_offset_of
 @in_virtual_time
 async def test_an_image_of_a_lost_history_vouches_for_nothing_until_the_next(epoch: UUID, refused: bool) -> None:  # noqa: FBT001 - a parameter of pytest
     at = At(5)
-    at.purgatory.distrust(OTHER)
+    at.purgatory.invalidate_epoch(OTHER)
     await at.wait(5)
-    at.purgatory.distrust(ONE)
+    at.purgatory.invalidate_epoch(ONE)
     task = at.wait(5)
     await asyncio.sleep(1)
     assert not task.done()

@@ -6,7 +6,8 @@ from typing import cast
 from app.store.engine import Connection
 from app.store.rows import SLICE, in_slices
 from app.store.writing.acl_store import Group
-from app.store.writing.journal import FeedTransaction, LockedHead
+from app.store.writing.head import LockedHead
+from app.store.writing.journal import FeedTransaction
 
 
 async def turns_during(pieces: int) -> int:

@@ -172,7 +172,7 @@ async def test_whoever_waits_for_a_token_takes_no_place_from_others(service: Ser
         seen.append((pools["lists"][0], pools["waiting"][0]))
         await wait_for(at_least)
 
-    service.authorizer.wait_for = noted  # type: ignore[method-assign, assignment]  # it looks, and is else the same
+    service.authorizer.wait_for = noted  # type: ignore[method-assign]  # it looks, and is else the same
     service.give_up_soon()
     await refused(service, 503, "OFFSET_NOT_AVAILABLE", at_least=f"{service.store.epoch}:7")
     assert seen == [(0, 1)]
