@@ -269,12 +269,19 @@ class FakeStore:
     def prove(self, known: KnownHistory) -> None:
         """What a writer does first, under the head's lock."""
         position = known.position
-        if position is not None and self._continuity(position) is not Continuity.PROVED:
-            self.begin_epoch(position.epoch)
+        if position is not None:
+            self._begin_epoch_on(position, self._continuity(position))
 
     def begin_epoch_if_lost(self, lost: FeedPosition) -> None:
-        if self._continuity(lost) is Continuity.LOST:
-            self.begin_epoch(lost.epoch)
+        found = self._continuity(lost)
+        if found is not Continuity.UNPROVED:
+            self._begin_epoch_on(lost, found)
+
+    def _begin_epoch_on(self, known: FeedPosition, found: Continuity) -> None:
+        if found is Continuity.PROVED:
+            return
+        first_offset = self.tables.last_offset if found is Continuity.LOST else self.epochs.rows[-1].first_offset
+        self.epochs = self.epochs.begun(next_epoch(BIRTH, (self.epoch, known.epoch), uuid4()), first_offset)
 
     @property
     def position(self) -> FeedPosition:

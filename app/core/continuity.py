@@ -30,7 +30,8 @@ class Continuity(Enum):
 
     PROVED = "the store continues from there, or is in a later epoch"
     UNPROVED = "the record was trimmed, so nothing can be compared"
-    LOST = "the store has a different record there or none yet, or its epoch is not a later one"
+    LOST = "the store has not come so far, and its epoch is not a later one"
+    DIVERGED = "the store has a different record there"
 
 
 def continuity(known: FeedPosition, epochs: Epochs, last_offset: int, hash_at: bytes | None) -> Continuity:
@@ -41,7 +42,7 @@ def continuity(known: FeedPosition, epochs: Epochs, last_offset: int, hash_at: b
     if hash_at is None:
         # A later epoch that began behind the position has been told apart from what was lost already.
         return Continuity.UNPROVED if epochs.last == known.epoch else Continuity.PROVED
-    return Continuity.PROVED if hash_at == known.hash else Continuity.LOST
+    return Continuity.PROVED if hash_at == known.hash else Continuity.DIVERGED
 
 
 class KnownHistory:

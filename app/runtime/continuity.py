@@ -26,7 +26,7 @@ def lost_history(
     for position in (known, position_of(image)):
         if position is not None:
             found = continuity(position, epochs, last_offset, _hash_at(position.offset, image, poll))
-            if found is Continuity.LOST:
+            if found in (Continuity.LOST, Continuity.DIVERGED):
                 return position
     if learned is not None and epochs.judge(learned.token, last_offset) is Standing.PART:
         return learned if _hash_at(learned.offset, image, poll) not in (None, learned.hash) else None

@@ -21,10 +21,15 @@ BEGIN
     NEW.written_by := pg_current_xact_id()::xid;
     IF NEW.epoch <> OLD.epoch THEN
         INSERT INTO acl_epoch (number, epoch, first_offset, began_at, why)
-        SELECT max(number) + 1, NEW.epoch, OLD.last_offset, clock_timestamp(),
+        SELECT coalesce(max(number), 0) + 1, NEW.epoch,
+            CASE current_setting('klamm.epoch_diverged', true) WHEN 'true' THEN coalesce(max(first_offset), 0)
+                ELSE OLD.last_offset END,
+            clock_timestamp(),
             coalesce(nullif(current_setting('klamm.epoch_why', true), ''), 'a writer of an older version began it')
         FROM acl_epoch;
-        NEW.refused_epoch := NULL;
+        IF NEW.refused_epoch < NEW.epoch THEN
+            NEW.refused_epoch := NULL;
+        END IF;
     END IF;
     RETURN NEW;
 END

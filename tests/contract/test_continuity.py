@@ -9,7 +9,7 @@ import pytest
 from app.core.continuity import FeedPosition, KnownHistory
 from app.core.epochs import is_later, next_epoch
 from app.core.kafka.bindings import NewAcl
-from app.core.kafka.errors import TokenEpochMismatchException
+from app.core.kafka.errors import ApiException, TokenEpochMismatchException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import BulkAcl, CreateAcls
 from app.core.records import GENESIS_HASH
@@ -110,13 +110,28 @@ async def test_whoever_knows_of_an_epoch_that_is_over_goes_on_in_the_later_one(s
         assert (await write(subject, KnownHistory(FeedPosition(head.epoch, 9, b"another that was lost"))))[0] == epoch
 
 
-async def test_a_guard_of_a_lost_history_holds_nowhere(subject: Subject) -> None:
+async def test_guard_from_lost_history_is_refused(subject: Subject) -> None:
+    """What was lost lies beyond the third record, so a guard there still holds."""
     *_, head = await three_records(subject)
     known = KnownHistory(FeedPosition(head.epoch, 5, b"of a record that was lost"))
+    guarded = [CreateAcls(new([topic(name)]), ACTOR, Token(head.epoch, at)) for name, at in (("d", 5), ("e", 3))]
+
+    outcome = await subject.store.write(guarded, known)
+
+    lost, kept = outcome.outcomes
+    assert isinstance(lost, TokenEpochMismatchException)
+    assert not isinstance(kept, ApiException)
+    assert is_later(outcome.epoch, head.epoch)
+    assert len(await subject.acls()) == 4
+
+
+async def test_no_guard_of_an_epoch_holds_in_which_records_differ(subject: Subject) -> None:
+    *_, head = await three_records(subject)
+    known = KnownHistory(FeedPosition(head.epoch, 3, b"of another record"))
     guarded = CreateAcls(new([topic("d")]), ACTOR, Token(head.epoch, 3))
 
     outcome = await subject.store.write([guarded], known)
 
     assert isinstance(outcome.outcomes[0], TokenEpochMismatchException)
-    assert is_later(outcome.epoch, head.epoch)
+    assert (await subject.head()).epochs.rows[-1].first_offset == (await subject.head()).epochs.rows[-2].first_offset
     assert len(await subject.acls()) == 3

@@ -90,13 +90,14 @@ async def test_another_epochs_guard_is_refused_as_such(subject: Subject, guarded
 
 
 async def test_a_guard_is_asked_when_its_turn_in_the_group_comes_and_hinders_no_neighbour(subject: Subject) -> None:
-    start = await at(subject, 0)
+    await subject.write(create(topic("old")))
+    start = await at(subject, 1)
 
     first, late, after, chained, gone, last = await subject.write(
         creates("a")(start),
         creates("b")(start),
         create(topic("c")),
-        creates("d")(Token(start.epoch, 2)),
+        creates("d")(Token(start.epoch, 3)),
         deletes("a")(start),
         delete(AclBindingFilter(resource_name="c")),
     )
@@ -107,8 +108,8 @@ async def test_a_guard_is_asked_when_its_turn_in_the_group_comes_and_hinders_no_
     assert created(chained)[0].created
     assert isinstance(gone, InvalidUpdateVersionException)
     assert [len(found) for found in matches(last)] == [1]
-    assert await names_in(subject) == ["a", "d"]
-    assert [record.offset for record in await subject.records()] == [1, 2, 3, 4]
+    assert await names_in(subject) == ["a", "d", "old"]
+    assert [record.offset for record in await subject.records()] == [1, 2, 3, 4, 5]
 
 
 async def test_the_token_of_a_guarded_mutation_does_not_count_what_comes_behind_it_in_the_group(
@@ -154,14 +155,15 @@ async def test_a_change_of_the_configuration_is_a_change(subject: Subject) -> No
 
 
 async def test_of_two_guarded_changes_of_one_property_the_first_wins(subject: Subject) -> None:
-    start = await at(subject, 0)
+    await subject.write(create(topic("old")))
+    start = await at(subject, 1)
     won, lost, other = await subject.write(
-        alters("DEBUG")(start), alters("INFO")(start), alters("WARN")(Token(start.epoch, 1))
+        alters("DEBUG")(start), alters("INFO")(start), alters("WARN")(Token(start.epoch, 2))
     )
 
-    assert getattr(won, "token", None) == await at(subject, 1)
+    assert getattr(won, "token", None) == await at(subject, 2)
     assert isinstance(lost, InvalidUpdateVersionException)
-    assert getattr(other, "token", None) == await at(subject, 2)
+    assert getattr(other, "token", None) == await at(subject, 3)
     assert await configs_in(subject) == {"audit.level": "WARN"}
 
 

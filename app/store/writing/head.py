@@ -43,7 +43,7 @@ FROM head"""
 # A separate statement: one that waited for the lock has not seen what was committed meanwhile.
 _HASH_AT = """SELECT hash FROM acl_record WHERE "offset" = $1"""
 
-_SAY_WHY = "SELECT set_config('klamm.epoch_why', $1, true)"
+_SAY_WHY = "SELECT set_config('klamm.epoch_why', $1, true), set_config('klamm.epoch_diverged', $2, true)"
 
 
 class Why(Enum):
@@ -109,10 +109,18 @@ class LockedHead:
     digest: int | None  # None if it was not kept up to here; it then stays unknown until `klamm migrate`
     refused_epoch: UUID | None  # the latest epoch that was shown while none could begin for that reason
     begins: Why | None = None  # why the epoch is new, and not in the store yet
+    is_diverged: bool = False  # whether records of the epoch before are not those that somebody has seen
 
     @property
     def position(self) -> FeedPosition:
         return FeedPosition(self.epoch, self.last_offset, self.hash)
+
+    def within(self, noted: Epochs) -> Epochs:
+        """The epochs of the history, of which these are in the store."""
+        if self.begins is None:
+            return noted
+        # INVARIANT: where records differ, no token of the epoch before stands for two states: none is part any more.
+        return noted.begun(self.epoch, noted.rows[-1].first_offset if self.is_diverged else self.last_offset)
 
     def beginning(self, why: Why, later_than: Iterable[UUID] = ()) -> "LockedHead":
         """The same with a new epoch, which is written with the next `move_head`."""
@@ -124,7 +132,7 @@ async def lock_head(
     connection: Connection,
     known: KnownHistory,
     identity: ServerIdentity,
-    begins_on: Collection[Continuity] = (Continuity.LOST, Continuity.UNPROVED),
+    begins_on: Collection[Continuity] = (Continuity.LOST, Continuity.DIVERGED, Continuity.UNPROVED),
 ) -> LockedHead:
     """Locks the head until the transaction ends.
 
@@ -147,13 +155,15 @@ async def lock_head(
     )
     # INVARIANT: read under the lock: all that this process knows was committed before, or is not from this store.
     position = known.position
+    found = Continuity.PROVED if position is None else await _continuity(connection, head, position)
     why: Why | None = None
-    if not row["is_as_written"]:
+    if found in begins_on:
+        why = Why.LOST
+        head = replace(head, is_diverged=found is not Continuity.LOST)
+    elif not row["is_as_written"]:
         why = Why.PUT_BACK
     elif identity not in (written_on, UNKNOWN_SERVER) and written_on != UNKNOWN_SERVER:
         why = Why.OTHER_SERVER
-    elif position is not None and await _continuity(connection, head, position) in begins_on:
-        why = Why.LOST
     return head if why is None else head.beginning(why, () if position is None else [position.epoch])
 
 
@@ -162,7 +172,8 @@ async def begin_epoch_if_lost(connection: Connection, lost: FeedPosition) -> Non
     with suppress(asyncpg.ReadOnlySQLTransactionError, asyncpg.InsufficientPrivilegeError):
         async with connection.transaction(isolation="read_committed"):
             # A record that was trimmed proves nothing.
-            head = await lock_head(connection, KnownHistory(lost), UNKNOWN_SERVER, (Continuity.LOST,))
+            begins_on = (Continuity.LOST, Continuity.DIVERGED)
+            head = await lock_head(connection, KnownHistory(lost), UNKNOWN_SERVER, begins_on)
             if head.begins is not None:
                 await move_head(connection, head)
 
@@ -176,7 +187,7 @@ async def move_head(
     position = (head.epoch, head.last_offset, head.hash)
     rows = json_rows(ACL_COLUMNS, acls), json_rows(RECORD_COLUMNS, records)
     if head.begins is not None:
-        await connection.execute(_SAY_WHY, head.begins.value)
+        await connection.execute(_SAY_WHY, head.begins.value, str(head.is_diverged).lower())
     await connection.execute(_MOVE_HEAD, *position, server.system_identifier, server.timeline, digest, CHANNEL, *rows)
 
 

@@ -116,8 +116,7 @@ class FeedTransaction:
         head = self.head
         if of == head.epoch:
             return Epochs.only(head.epoch)
-        noted = await read_epochs(self._connection)
-        return noted if head.begins is None else noted.begun(head.epoch, self._locked.last_offset)
+        return self._locked.within(await read_epochs(self._connection))
 
     async def end(self) -> None:
         """Writes what is left, and moves the head."""

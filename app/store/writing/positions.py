@@ -106,7 +106,7 @@ class Positions:
                 epochs = await read_epochs(connection)
                 if head.begins is not None:
                     await move_head(connection, head)
-                    epochs = epochs.begun(head.epoch, head.last_offset)
+                    epochs = head.within(epochs)
                 standing = epochs.judge(position, head.last_offset, head.recorded_at)
                 if standing is not Standing.AHEAD:
                     return standing
@@ -143,4 +143,4 @@ def _to_the_minute(epoch: UUID) -> UUID:
     if not is_later(epoch, UUID(int=0)):
         return epoch
     minute_ms = ((epoch.int >> 80) // _MINUTE_MS + 1) * _MINUTE_MS
-    return UUID(int=minute_ms << 80, version=7)
+    return UUID(int=minute_ms << 80 | 7 << 76 | 2 << 62)

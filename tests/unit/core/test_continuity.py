@@ -52,7 +52,7 @@ def test_the_last_millisecond_that_an_epoch_can_tell_is_no_fault() -> None:
     [
         (at(5), b"same", Continuity.PROVED),
         (at(9), b"same", Continuity.PROVED),
-        (at(9), b"other", Continuity.LOST),
+        (at(9), b"other", Continuity.DIVERGED),
         (at(9), None, Continuity.UNPROVED),
         (at(4), None, Continuity.LOST),
         (at(4), b"same", Continuity.LOST),
@@ -73,7 +73,7 @@ def test_an_older_epoch_is_none_to_go_on_in() -> None:
     ("first_offset", "hash_at", "found"),
     [
         (5, b"same", Continuity.PROVED),
-        (5, b"other", Continuity.LOST),
+        (5, b"other", Continuity.DIVERGED),
         (7, None, Continuity.PROVED),
         (4, b"other", Continuity.PROVED),
     ],

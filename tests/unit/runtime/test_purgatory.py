@@ -1,20 +1,35 @@
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime
 from random import Random
 from uuid import UUID
 
 import pytest
 
+from app.core.epochs import Epochs
 from app.core.image import AuthorizerImage
 from app.core.kafka.configs import AuthorizerConfig
-from app.core.kafka.errors import OverloadedException, RequestTimedOutException, TokenEpochMismatchException
+from app.core.kafka.errors import (
+    OverloadedException,
+    RequestTimedOutException,
+    TokenEpochInvalidException,
+    TokenEpochMismatchException,
+)
 from app.core.records import GENESIS_HASH, FeedHead, FeedPoll
 from app.core.token import Token
 from app.metrics.declared import Metrics
 from app.runtime.purgatory import Purgatory
 from tests.virtual_time import in_virtual_time, now
 
-ONE, OTHER, THIRD = UUID(int=1), UUID(int=2), UUID(int=3)
+
+def begun_at(ms: int) -> UUID:
+    """An epoch."""
+    return UUID(int=ms << 80 | 7 << 76 | 2 << 62)
+
+
+OTHER, ONE, THIRD = begun_at(1), begun_at(2), begun_at(3)
+ONLY = Epochs.only(ONE)
+HISTORY = Epochs.only(ONE).begun(THIRD, 5)
 EMPTY = AuthorizerImage.empty(AuthorizerConfig())
 
 
@@ -27,10 +42,13 @@ class At:
         self.reach(offset)
 
     def reach(self, offset: int, epoch: UUID | None = ONE) -> None:
-        self.purgatory.reached(replace(EMPTY, epoch=epoch, offset=offset))
+        epochs = HISTORY.upto(offset) if epoch == THIRD else None
+        self.purgatory.reached(replace(EMPTY, epoch=epoch, offset=offset, epochs=epochs))
 
-    def confirm(self, ticket: int) -> None:
-        self.purgatory.confirmed(FeedPoll(FeedHead("", ONE, 5, GENESIS_HASH, 1), GENESIS_HASH, ()), ticket)
+    def confirm(self, ticket: int | None = None, epochs: Epochs = ONLY, *, primary: bool = True) -> None:
+        head = FeedHead("", epochs.last, 100, GENESIS_HASH, 1, known_epochs=epochs)
+        poll = FeedPoll(head, GENESIS_HASH, (), datetime(2026, 11, 27, tzinfo=UTC), is_of_primary=primary)
+        self.purgatory.confirmed(poll, self.purgatory.next_ticket() if ticket is None else ticket)
 
     def wait(self, offset: int, epoch: UUID = ONE, timeout_s: float = 10.0) -> asyncio.Task[None]:
         return asyncio.create_task(self.purgatory.wait_for(Token(epoch, offset), timeout_s))
@@ -88,18 +106,47 @@ async def test_another_epoch_is_refused_once_a_look_that_began_later_has_confirm
     early = at.wait(1, OTHER)
     await asyncio.sleep(1)
     ticket = at.purgatory.next_ticket()
-    late, of_a_third = at.wait(1, OTHER), at.wait(9, THIRD)
+    late, of_a_later = at.wait(1, OTHER), at.wait(9, THIRD)
     await asyncio.sleep(1)
+    at.confirm(ticket, primary=False)
+    await asyncio.sleep(1)
+    assert not early.done()
     at.confirm(ticket)
     with pytest.raises(TokenEpochMismatchException):
         await early
     await asyncio.sleep(1)
     assert not late.done()
     assert at.metrics.purgatory_size == 2
-    at.reach(1, OTHER)
-    await late
+    at.confirm()
     with pytest.raises(TokenEpochMismatchException):
-        await of_a_third
+        await late
+    assert not of_a_later.done()
+    at.reach(9, THIRD)
+    await of_a_later
+
+
+@in_virtual_time
+async def test_epoch_that_no_store_has_begun_is_refused_as_such() -> None:
+    at = At(5)
+    task = at.wait(1, begun_at(33_000_000_000_000))
+    await asyncio.sleep(1)
+    at.confirm()
+    with pytest.raises(TokenEpochInvalidException):
+        await task
+
+
+@in_virtual_time
+async def test_token_of_an_older_epoch_is_satisfied_up_to_where_the_next_one_began() -> None:
+    at = At(5)
+    part, lost = at.wait_own(5, ONE), at.wait(6, ONE)
+    await part
+    at.reach(7, THIRD)
+    await at.wait(5, ONE)
+    await asyncio.sleep(1)
+    assert not lost.done()
+    at.confirm(epochs=HISTORY)
+    with pytest.raises(TokenEpochMismatchException):
+        await lost
 
 
 @in_virtual_time
@@ -115,16 +162,16 @@ async def test_confirming_the_epoch_leaves_those_alone_who_wait_for_an_offset_of
     at = At(5)
     task = at.wait(6)
     await asyncio.sleep(1)
-    at.confirm(at.purgatory.next_ticket())
+    at.confirm()
     await asyncio.sleep(1)
     assert not task.done()
     at.reach(6)
     await task
 
 
-@pytest.mark.parametrize(("epoch", "refused"), [(OTHER, True), (ONE, False)])
+@pytest.mark.parametrize("epoch", [THIRD, ONE])
 @in_virtual_time
-async def test_an_image_of_a_lost_history_vouches_for_nothing_until_the_next(epoch: UUID, refused: bool) -> None:  # noqa: FBT001 - a parameter of pytest
+async def test_lost_epoch_satisfies_no_wait(epoch: UUID) -> None:
     at = At(5)
     at.purgatory.invalidate_epoch(OTHER)
     await at.wait(5)
@@ -133,11 +180,7 @@ async def test_an_image_of_a_lost_history_vouches_for_nothing_until_the_next(epo
     await asyncio.sleep(1)
     assert not task.done()
     at.reach(5, epoch)
-    if refused:
-        with pytest.raises(TokenEpochMismatchException):
-            await task
-    else:
-        await task
+    await task
 
 
 @in_virtual_time
@@ -156,7 +199,8 @@ async def test_an_epoch_that_changes_ends_the_waits_of_the_old_one() -> None:
     at = At(5)
     task, own = at.wait(6), at.wait_own(6)
     await asyncio.sleep(1)
-    at.reach(100, OTHER)
+    at.reach(100, THIRD)
+    at.confirm(epochs=HISTORY)
     with pytest.raises(TokenEpochMismatchException):
         await task
     with pytest.raises(RequestTimedOutException, match="unknown"):
@@ -167,13 +211,14 @@ async def test_an_epoch_that_changes_ends_the_waits_of_the_old_one() -> None:
 @in_virtual_time
 async def test_an_own_update_may_be_of_an_epoch_that_the_image_learns_of_later() -> None:
     at = At(5)
-    task, lost = at.wait_own(3, OTHER), at.wait_own(3, THIRD)
+    task, lost = at.wait_own(7, THIRD), at.wait_own(7, ONE)
     await asyncio.sleep(1)
-    at.reach(2, OTHER)
+    at.reach(6, THIRD)
     await asyncio.sleep(1)
     assert not task.done()
-    at.reach(3, OTHER)
+    at.reach(7, THIRD)
     await task
+    at.confirm(epochs=HISTORY)
     with pytest.raises(RequestTimedOutException):
         await lost
 
@@ -184,8 +229,8 @@ async def test_a_woken_caller_never_goes_on_with_an_image_that_was_replaced_mean
     task = at.wait(6)
     await asyncio.sleep(1)
     at.reach(6)
-    at.reach(1, OTHER)
-    with pytest.raises(TokenEpochMismatchException):
+    at.reach(5, THIRD)
+    with pytest.raises(TimeoutError):
         await task
 
 

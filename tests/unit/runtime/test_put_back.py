@@ -74,7 +74,7 @@ async def test_an_offset_that_is_used_again_does_not_stand_for_an_update_that_wa
         if by == "a snapshot":
             store.trim(2)
         store.release("poll")
-        with pytest.raises(RequestTimedOutException, match="another epoch"):
+        with pytest.raises(RequestTimedOutException, match="restored to before"):
             await updating
         await until(lambda: names_in(authorizer.image) == ["another", "kept", "other"])
 
