@@ -3,21 +3,34 @@
 from uuid import UUID
 
 from app.core.epochs import MAX_EPOCHS, Epoch, Epochs
-from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
+from app.core.kafka.errors import StoreUnavailableException
 from app.store.engine import Connection
+from app.store.faults import NotMigratedError
 
-_EPOCHS = """SELECT epoch, first_offset FROM (
-    SELECT number, epoch, first_offset FROM acl_epoch ORDER BY number DESC LIMIT $1
-) AS newest ORDER BY number"""
+_EPOCHS = """SELECT head.epoch AS last, noted.epoch, noted.first_offset
+FROM acl_head AS head
+LEFT JOIN LATERAL (SELECT number, epoch, first_offset FROM acl_epoch ORDER BY number DESC LIMIT $1) AS noted ON true
+ORDER BY noted.number DESC"""
 
 
 async def read_epochs(connection: Connection) -> Epochs:
-    """All that are noted, up to the newest. Raises PoisonedRecordException."""
+    """The epochs up to the head's.
+
+    INVARIANT: what does not fit is left out, with all that is older: tokens of an epoch that is not noted are refused.
+    """
     rows = await connection.fetch(_EPOCHS, MAX_EPOCHS)
-    try:
-        return Epochs.of(Epoch(UUID(bytes=row["epoch"].bytes), row["first_offset"]) for row in rows)
-    except ValueError as fault:
-        raise PoisonedRecordException(-1, f"the table `acl_epoch` is damaged: {fault}") from None
+    if not rows:
+        raise NotMigratedError
+    last = UUID(bytes=rows[0]["last"].bytes)
+    newest_first: list[Epoch] = []
+    for row in rows:
+        epoch = None if row["epoch"] is None else Epoch(UUID(bytes=row["epoch"].bytes), row["first_offset"])
+        if epoch is None or (not newest_first and epoch.id != last):
+            continue
+        if newest_first and epoch.first_offset > newest_first[-1].first_offset:
+            break
+        newest_first.append(epoch)
+    return Epochs.of(reversed(newest_first)) if newest_first else Epochs.only(last)
 
 
 class KnownEpochs:
@@ -27,7 +40,7 @@ class KnownEpochs:
         self._epochs: Epochs | None = None
 
     async def upto(self, connection: Connection, epoch: UUID) -> Epochs:
-        """`epoch` was the head's a moment ago. Raises StoreUnavailableException, PoisonedRecordException."""
+        """`epoch` was the head's a moment ago. Raises StoreUnavailableException if it is not among the head's now."""
         if self._epochs is None or self._epochs.last != epoch:
             found = await read_epochs(connection)
             number = next((number for number, row in enumerate(found.rows, 1) if row.id == epoch), None)

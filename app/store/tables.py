@@ -19,21 +19,11 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.types import UserDefinedType
 
 from app.store.rows import BINDING_COLUMNS
 
 HEAD_LENGTH = 200
 """Names are indexed by this many leading characters: a btree row holds 2,704 bytes, a name has up to 32,767."""
-
-
-class Xid(UserDefinedType[int]):
-    """PostgreSQL's number of a transaction."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **_: object) -> str:
-        return "xid"
 
 
 metadata = MetaData(
@@ -71,7 +61,7 @@ acl_head = Table(
     Column("timeline", Integer),
     Column("digest", LargeBinary),
     Column("digest_offset", BigInteger),
-    Column("written_by", Xid),
+    Column("written_by", BigInteger),
     Column("refused_epoch", Uuid),
     CheckConstraint("only_row", name="only_row"),
     CheckConstraint("octet_length(hash) = 32", name="hash_length"),

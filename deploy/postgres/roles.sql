@@ -72,10 +72,11 @@ SELECT format('ALTER %s %s OWNER TO klamm_migrator', CASE relkind WHEN 'v' THEN 
 FROM pg_class
 WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v') AND relowner <> 'klamm_migrator'::regrole
     AND relname IN ('acl_head', 'acl', 'acl_record', 'config', 'code_name', 'alembic_version', 'acl_v1', 'acl_record_v1',
-        'acl_head_v1', 'config_v1', 'exporter', 'acl_v2', 'acl_record_v2', 'acl_head_v2')
+        'acl_head_v1', 'config_v1', 'exporter', 'acl_v2', 'acl_record_v2', 'acl_head_v2',
+        'acl_epoch', 'acl_epoch_v1')
 \gexec
 SELECT format('ALTER FUNCTION %s OWNER TO klamm_migrator', oid::regprocedure) FROM pg_proc
-WHERE pronamespace = 'public'::regnamespace AND proname IN ('trim_acl_record', 'tell_exported')
+WHERE pronamespace = 'public'::regnamespace AND proname IN ('trim_acl_record', 'tell_exported', 'note_acl_head')
     AND proowner <> 'klamm_migrator'::regrole
 \gexec
 

@@ -13,12 +13,19 @@ depends_on: str | Sequence[str] | None = None
 _TEXT = sa.Text(collation="C")
 
 # `written_by` is the transaction that wrote the head's row, as its xmin is: they differ once the row was put back.
+# Where it is put back to an epoch that is noted already, those after it are no part of its history.
 _NOTE = """
 CREATE FUNCTION note_acl_head() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    noted integer := (SELECT number FROM acl_epoch WHERE epoch = NEW.epoch);
 BEGIN
-    NEW.written_by := pg_current_xact_id()::xid;
+    IF TG_OP = 'INSERT' OR (NEW.epoch <> OLD.epoch AND noted IS NOT NULL) THEN
+        DELETE FROM acl_epoch WHERE number > noted;
+        RETURN NEW;
+    END IF;
+    NEW.written_by := pg_current_xact_id()::xid::text::bigint;
     IF NEW.epoch <> OLD.epoch THEN
         INSERT INTO acl_epoch (number, epoch, first_offset, began_at, why)
         SELECT coalesce(max(number), 0) + 1, NEW.epoch,
@@ -45,7 +52,8 @@ END
 $pin$
 """
 
-_TRIGGER = "CREATE TRIGGER note_acl_head BEFORE UPDATE ON acl_head FOR EACH ROW EXECUTE FUNCTION note_acl_head()"
+_TRIGGER = """CREATE TRIGGER note_acl_head BEFORE INSERT OR UPDATE ON acl_head
+FOR EACH ROW EXECUTE FUNCTION note_acl_head()"""
 
 _FIRST = """INSERT INTO acl_epoch (number, epoch, first_offset, began_at, why)
 SELECT 1, epoch, 0, clock_timestamp(), CASE last_offset WHEN 0 THEN 'the store was created'
@@ -77,7 +85,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("number", name="pk_acl_epoch"),
         sa.UniqueConstraint("epoch", name="uq_acl_epoch_epoch"),
     )
-    op.execute("ALTER TABLE acl_head ADD COLUMN written_by xid")
+    op.add_column("acl_head", sa.Column("written_by", sa.BigInteger))
     op.add_column("acl_head", sa.Column("refused_epoch", sa.Uuid))
     for statement in (_FIRST, _NOTE, _PIN, _TRIGGER, _VIEW, *_COMMENTS):
         op.execute(statement)

@@ -31,7 +31,7 @@ from tests.updates import new
 
 ROUNDS = 40
 PATIENCE_S = 60.0
-TABLES = ("acl_head", "acl", "acl_record", "config")
+TABLES = ("acl_epoch", "acl_head", "acl", "acl_record", "config")
 
 Update = Callable[[Authorizer], Awaitable[Token]]
 

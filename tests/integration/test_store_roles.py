@@ -38,11 +38,21 @@ from tests.updates import alter, create, created, delete, topic
 
 _numbers = itertools.count(1)
 
-HEAD_COLUMNS = ("epoch", "hash", "last_offset", "system_identifier", "timeline", "digest", "digest_offset")
+HEAD_COLUMNS = (
+    "epoch",
+    "hash",
+    "last_offset",
+    "system_identifier",
+    "timeline",
+    "digest",
+    "digest_offset",
+    "refused_epoch",
+)
 PRIVILEGES = {
     *(("klamm_app", "acl", privilege) for privilege in ("DELETE", "INSERT", "SELECT")),
     *(("klamm_app", f"acl.{column}", "UPDATE") for column in ("expires_at", "owner")),
     ("klamm_app", "acl_head", "SELECT"),
+    ("klamm_app", "acl_epoch", "SELECT"),
     *(("klamm_app", f"acl_head.{column}", "UPDATE") for column in HEAD_COLUMNS),
     *(("klamm_app", "acl_record", privilege) for privilege in ("INSERT", "SELECT")),
     *(("klamm_app", "config", privilege) for privilege in ("DELETE", "INSERT", "SELECT", "UPDATE")),
@@ -55,6 +65,7 @@ PRIVILEGES = {
     ("klamm_spark", "acl_head_v1", "SELECT"),
     *(("klamm_spark", f"{name}_v2", "SELECT") for name in ("acl", "acl_record", "acl_head")),
     ("klamm_spark", "config_v1", "SELECT"),
+    ("klamm_spark", "acl_epoch_v1", "SELECT"),
     ("klamm_spark", "tell_exported(uuid,uuid,bigint)", "EXECUTE"),
     ("klamm_spark", "public", "USAGE"),
 }

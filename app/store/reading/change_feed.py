@@ -201,8 +201,7 @@ class PostgresChangeFeed:
             await begin_epoch_if_lost(connection, lost)
 
     async def standing_of(self, position: Token, asked_by: Sequence[str] = ()) -> Standing:  # noqa: ARG002 - here the question ends
-        with self._outages.logged():
-            return await self._positions.standing_of(position)
+        return await self._positions.standing_of(position)
 
     async def wait(self, timeout_s: float) -> None:
         await self._listener.wait(timeout_s)

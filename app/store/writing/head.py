@@ -33,7 +33,7 @@ CHANNEL = "klamm_feed"  # NOTIFY carries `<epoch>:<offset>` here; a hint only
 _LOCK_HEAD = """WITH head AS MATERIALIZED (
     SELECT epoch, last_offset, hash, system_identifier, timeline, refused_epoch,
         CASE digest_offset WHEN last_offset THEN digest END AS digest,
-        coalesce(xmin = written_by, true) AS is_as_written
+        coalesce(xmin::text::bigint = written_by, true) AS is_as_written
     FROM acl_head FOR UPDATE
 )
 SELECT *, clock_timestamp() AS recorded_at, pg_postmaster_start_time() AS started_at,
