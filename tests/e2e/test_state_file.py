@@ -120,6 +120,24 @@ def test_a_file_that_is_too_old_is_no_start(store: Store, tmp_path: Path) -> Non
         assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
 
 
+def test_another_store_s_folder_is_no_start(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+        service.ready().create(binding("orders"))
+        kept(service, folder, "orders")
+    nobody = f"127.0.0.1:{free_port()}"
+    for source in (
+        {"KLAMM_DATABASE_URL": f"postgresql://klamm@{nobody}/other"},
+        {"KLAMM_UPSTREAM_URLS": f"http://{nobody}"},
+    ):
+        with Service([], {"KLAMM_STATE_PATH": str(folder), **source}) as service:
+            eventually(lambda: any("it is of another source" in line for line in service.lines), "the log says so")
+            assert status(service, "/readyz") == 503
+            service.post("/v1/authorize", {"context": context("User:alice"), "actions": [action("orders")]}, status=503)
+    with away(store), replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+        assert service.ready().authorize("User:alice", action("orders")) == ["ALLOWED"]
+
+
 def test_a_follower_starts_while_its_upstream_is_away_and_follows_it_again(store: Store, tmp_path: Path) -> None:
     folder, port = tmp_path / "state", free_port()
     with Service(["--port", port], {"KLAMM_DATABASE_URL": store.dsn}) as root:
