@@ -67,7 +67,7 @@ class StateFolder:
             os.close(self._locks.pop(name))
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._make()
-        with self._opened() as folder:
+        with self._open_folder() as folder:
             descriptor = os.open(name, flags, _FILE_MODE, dir_fd=folder)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -85,7 +85,7 @@ class StateFolder:
             self.path.mkdir(mode=_FOLDER_MODE)
 
     @contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _open_folder(self) -> Iterator[int]:
         """The descriptor of the folder. Raises NotOursError, OSError."""
         try:
             descriptor = os.open(self.path, _FOLDER)
@@ -111,7 +111,7 @@ class StateFolder:
 
     def open_image(self) -> IO[bytes]:
         """The state file, to be read. Raises NotOursError, OSError."""
-        with self._opened() as folder:
+        with self._open_folder() as folder:
             try:
                 # Opening a pipe would wait for its other end.
                 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -148,7 +148,7 @@ class StateFolder:
         fresh = self.path / "image.ndjson.new"
         fresh.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
-        with self._opened() as folder:
+        with self._open_folder() as folder:
             return NewImage(self.image, fresh, os.open(fresh.name, flags, _FILE_MODE, dir_fd=folder))
 
 

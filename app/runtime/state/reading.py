@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from threading import Thread
 from typing import IO
+from uuid import UUID
 
 from msgspec import UnsetType
 
@@ -28,6 +29,7 @@ from app.formats.feed_events import (
     Acls,
     Bookmark,
     Configs,
+    EpochBegan,
     NoEventError,
     Snapshot,
     Synced,
@@ -35,7 +37,7 @@ from app.formats.feed_events import (
     decode,
 )
 from app.formats.feed_seals import VERSION, SealedLines, StateHeader, header_in
-from app.formats.feed_values import chained_records, digest_of, slice_of
+from app.formats.feed_values import chained_records, digest_of, epochs_of, slice_of
 from app.metrics.declared import Metrics
 from app.runtime.applying import apply_in_steps
 from app.runtime.deadlines import bounded
@@ -121,17 +123,17 @@ def _set_aside(folder: StateFolder, stream: IO[bytes]) -> bool:
 
 
 async def _restored(stream: IO[bytes], state: StateOptions, startup: AuthorizerConfig, metrics: Metrics) -> Restored:
-    file = await _opened(stream, state)
+    file = await _open_file(stream, state)
     image = await load_image(file, startup, _PART_S, metrics)
     try:
-        image = await file.followed(image)
-        return Restored(image, _checked_age(file.bookmark, state))
+        image = await file.follow(image)
+        return Restored(image, _age_of(file.bookmark, state))
     except BaseException:
         await run_through(image.index.dismantle())
         raise
 
 
-def _checked_age(bookmark: Bookmark | None, state: StateOptions) -> float:
+def _age_of(bookmark: Bookmark | None, state: StateOptions) -> float:
     """Of the state in the file, in seconds. Raises NoEventError, _UnfitError."""
     if bookmark is None:
         raise NoEventError("no seal in it covers a whole image")
@@ -167,7 +169,7 @@ async def _lines_in(stream: IO[bytes], key: bytes | None) -> _Lines:
             yield line
 
 
-async def _opened(stream: IO[bytes], state: StateOptions) -> "_StateFile":
+async def _open_file(stream: IO[bytes], state: StateOptions) -> "_StateFile":
     """Raises NoEventError, _UnfitError."""
     lines = _lines_in(stream, state.key)
     line = await anext(lines, None)
@@ -175,7 +177,7 @@ async def _opened(stream: IO[bytes], state: StateOptions) -> "_StateFile":
     if header is not None:
         _check_header(header, state)
         line = await anext(lines, None)
-    # Without a header it is of version 1, and as good until it is rewritten.
+    # Without a header it is of version 1, which does not name its source: an upgrade must not cost the image.
     opening = None if line is None else decode(line)
     if not isinstance(opening, Snapshot):
         raise NoEventError("it does not begin with a snapshot")
@@ -205,7 +207,8 @@ class _StateFile:
         if opening.cluster_id is None or opening.digest is None:
             raise NoEventError("it does not say of which cluster it is, or its digest")
         token, digest = Token.parse(opening.token, "token"), int.from_bytes(_bytes(opening.digest))
-        self.head = FeedHead(opening.cluster_id, token.epoch, token.offset, _bytes(opening.hash), 1, digest)
+        position, epochs = (token.epoch, token.offset, _bytes(opening.hash)), epochs_of(opening, token.epoch)
+        self.head = FeedHead(opening.cluster_id, *position, 1, digest, epochs)
         self.configs: dict[str, str] = {}
         self.bookmark: Bookmark | None = None
         """The last one that a seal covers."""
@@ -240,14 +243,14 @@ class _StateFile:
                     raise NoEventError(f"an unexpected `{type(event).__name__.lower()}` is in its snapshot")
         raise NoEventError("its snapshot does not end")
 
-    async def followed(self, image: AuthorizerImage) -> AuthorizerImage:
+    async def follow(self, image: AuthorizerImage) -> AuthorizerImage:
         """The image after all transactions that a seal covers. Raises NoEventError, PoisonedRecordException."""
         unsealed: list[bytes] = []
         size, pace = 0, Pace()
         async for line in self._lines:
             if line is None:
                 for each in unsealed:
-                    image = await self._follow(image, each)
+                    image = await self._apply(image, each)
                     await pace.breathe()
                 unsealed, size = [], 0
                 continue
@@ -257,10 +260,12 @@ class _StateFile:
                 raise NoEventError(f"it holds more than {_MOST_UNSEALED_BYTES} bytes without a seal")
         return image
 
-    async def _follow(self, image: AuthorizerImage, line: bytes) -> AuthorizerImage:
+    async def _apply(self, image: AuthorizerImage, line: bytes) -> AuthorizerImage:
         match decode(line):
             case Transaction() as event:
-                return await apply_in_steps(image, await self._records(event))
+                return await apply_in_steps(image, await self._records(event, image.epoch))
+            case EpochBegan() as event:
+                return _begin_epoch(image, event)
             case Bookmark() as event:
                 said = event.token, event.hash, event.digest
                 if said != (str(image.token), image.hash.hex(), digest_of(image.digest)):
@@ -272,12 +277,22 @@ class _StateFile:
                 raise NoEventError(f"an unexpected `{type(event).__name__.lower()}` is behind its snapshot")
         return image
 
-    async def _records(self, event: Transaction) -> list[Record]:
-        if event.token != str(Token(self.head.epoch, event.last_offset)):
+    async def _records(self, event: Transaction, epoch: UUID | None) -> list[Record]:
+        if event.token != f"{epoch}:{event.last_offset}":
             raise NoEventError(f"the token {event.token} does not match its transaction")
         records = await each_paced(chained_records(event, self._hash), lambda record: record)
         self._hash = records[-1].hash
         return records
+
+
+def _begin_epoch(image: AuthorizerImage, event: EpochBegan) -> AuthorizerImage:
+    """Raises NoEventError."""
+    if image.epochs is None or event.first_offset != image.offset:
+        raise NoEventError(f"the epoch {event.epoch} begins at offset {event.first_offset}, but follows {image.token}")
+    try:
+        return image.within(image.epochs.begun(event.epoch, event.first_offset))
+    except ValueError as fault:
+        raise NoEventError(f"the epoch {event.epoch} is none of this history: {fault}") from None
 
 
 def _bytes(digits: str) -> bytes:

@@ -30,8 +30,8 @@ ORIGIN = frozenset({"a" * 64})
 
 def state_in(folder: Path, later_s: float = 0.0, **changes: Any) -> StateOptions:  # noqa: ANN401 - of StateOptions
     """The wall clock goes with virtual time, `later_s` ahead of it."""
-    common = {"path": folder / "state", "origin": ORIGIN, "wall_clock": lambda: EPOCH_S + later_s + now()}
-    return StateOptions(**(common | changes))
+    state = StateOptions(path=folder / "state", origin=ORIGIN, wall_clock=lambda: EPOCH_S + later_s + now())
+    return replace(state, **changes)
 
 
 def keeping(store: FakeStore, state: StateOptions) -> Authorizer:

@@ -14,6 +14,7 @@ from uuid import UUID
 import pytest
 
 from app.core.digest import MODULUS, acl_digest
+from app.core.epochs import Epoch, Epochs
 from app.core.kafka.bindings import StandardAcl
 from app.core.mutations import AlterConfigs, CreateAcls, Mutation
 from app.metrics.declared import Metrics
@@ -166,6 +167,28 @@ def test_a_snapshot_without_a_bookmark_does_not_say_how_old_it_is(tmp_path: Path
     without = b"".join(each for each in content.splitlines(keepends=True) if b'{"type":"bookmark"' not in each)
     assert b'{"type":"synced"' in without
     assert trial.of(resealed(without)) is None
+    trial.close()
+
+
+def test_the_epochs_of_the_history_are_in_the_file(tmp_path: Path) -> None:
+    trial = Trial(tmp_path, None)
+    content = recorded(tmp_path, None)
+    before, later = UUID(int=7), UUID("0199c2c5-0000-7000-8000-000000000000")
+    # As it is recorded where an epoch begins behind the second record.
+    for offset in (3, 4):
+        content = content.replace(f'"{before}:{offset}"'.encode(), f'"{later}:{offset}"'.encode())
+    at = content.index(b'{"type":"transaction","token":"%b:3"' % str(later).encode())
+
+    def with_line(first_offset: int) -> bytes:
+        line = b'{"type":"epoch","epoch":"%b","first_offset":%d}\n' % (str(later).encode(), first_offset)
+        return resealed(content[:at] + line + content[at:])
+
+    restored = trial.of(with_line(2))
+    assert restored is not None
+    assert restored.image.epochs == Epochs((Epoch(before, 0), Epoch(later, 2)))
+    assert str(restored.image.token) == f"{later}:4"
+    for wrong in (with_line(1), with_line(3), resealed(content)):
+        assert trial.of(wrong) is None
     trial.close()
 
 

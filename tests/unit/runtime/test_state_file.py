@@ -247,6 +247,19 @@ async def test_a_history_that_was_lost_does_not_stay_in_the_file(tmp_path: Path)
 
 
 @in_virtual_time
+async def test_a_restored_image_knows_the_epochs_of_its_history(tmp_path: Path) -> None:
+    store = filled("a")
+    store.begin_epoch()
+    store.commit([create("b")])
+    await keep(tmp_path, store)
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert authorizer.image.epochs == store.epochs
+        assert len(store.epochs.rows) == 2
+
+
+@in_virtual_time
 async def test_an_allow_that_has_an_end_does_not_hold_until_the_store_s_time_is_known(tmp_path: Path) -> None:
     store = filled("a")
     ends = store.now() + timedelta(days=1)
