@@ -79,7 +79,12 @@ class StateKeeper:
         """
         began_at, next_at = self._clock(), 0.0
         request = WatchRequest(
-            after=None, acl_filter=None, bookmark_s=self._state.bookmark_s, may_watch=_anybody_may, is_own=True
+            after=None,
+            acl_filter=None,
+            bookmark_s=self._state.bookmark_s,
+            may_watch=_anybody_may,
+            with_epochs=True,
+            is_own=True,
         )
         recording = _Recording(await asyncio.to_thread(self._folder.begin), self._state, self._clock)
         try:

@@ -260,6 +260,30 @@ async def test_a_restored_image_knows_the_epochs_of_its_history(tmp_path: Path) 
 
 
 @in_virtual_time
+async def test_an_epoch_that_begins_is_recorded_and_costs_no_snapshot(tmp_path: Path) -> None:
+    store = filled("a")
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until_kept(tmp_path, store)
+        inode = file_of(tmp_path).stat().st_ino
+        store.begin_epoch()
+        store.commit([create("b")])
+        await until_kept(tmp_path, store)
+        store.begin_epoch()
+        await until_true(lambda: str(store.epoch) in bookmarks_in(tmp_path)[-1].token)
+        store.begin_epoch()
+        store.commit([create("c")])
+        await until_kept(tmp_path, store)
+        await until_true(lambda: str(store.epoch) in bookmarks_in(tmp_path)[-1].token)
+        assert file_of(tmp_path).stat().st_ino == inode
+        assert authorizer.metrics.image_loads == 1
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert authorizer.image.epochs == store.epochs
+        assert (authorizer.image.epoch, authorizer.image.offset) == (store.epoch, store.tables.last_offset)
+
+
+@in_virtual_time
 async def test_an_allow_that_has_an_end_does_not_hold_until_the_store_s_time_is_known(tmp_path: Path) -> None:
     store = filled("a")
     ends = store.now() + timedelta(days=1)
