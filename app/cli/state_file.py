@@ -4,13 +4,15 @@ import errno
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 from app.formats.command_errors import UsageError
+from app.formats.database_url import DatabaseUrl
 from app.formats.feed_seals import MAX_KEY_BYTES, MIN_KEY_BYTES
 from app.formats.secret_files import refuse_if_open
 from app.runtime.options import StateOptions
-from app.runtime.state.files import StateFolder
+from app.runtime.state.files import NotOursError, StateFolder
 from app.settings.model import Settings
 
 # With any other fault the replicas serve, and the file may still be read.
@@ -25,6 +27,7 @@ def state_of(settings: Settings) -> StateOptions | None:
         return None
     return StateOptions(
         path=settings.state_path,
+        origin=_origin_of(settings),
         max_age_s=settings.state_max_age_ms / 1000,
         key=None if settings.state_hmac_key_file is None else _key_in(settings.state_hmac_key_file),
         cluster_id=settings.cluster_id,
@@ -33,12 +36,17 @@ def state_of(settings: Settings) -> StateOptions | None:
 
 @contextmanager
 def state_folder_held(settings: Settings) -> Iterator[None]:
-    """Holds the folder for this service. Raises UsageError if another service holds it, or it can't be a folder."""
+    """Holds the folder for this service.
+
+    Raises UsageError if another service holds it, others can write to it, or it can't be a folder.
+    """
     state_of(settings)  # the key is checked here, once, and not first in each worker
     if settings.state_path is not None:
         folder = StateFolder(settings.state_path)
         try:
             is_free = folder.lock_service()
+        except NotOursError as fault:
+            raise UsageError(f"state.path: {fault}") from None
         except OSError as fault:
             if fault.errno in _WRONG_PATH:
                 raise UsageError(
@@ -50,6 +58,26 @@ def state_folder_held(settings: Settings) -> Iterator[None]:
             if not is_free:
                 raise UsageError(f"state.path: another service keeps its image in `{folder.path}`; name another folder")
     yield
+
+
+def _origin_of(settings: Settings) -> frozenset[str]:
+    """A digest for each address of the source, without credentials; none before an embedded database has started.
+
+    A digest, because a slip of the pen can make any part of a URL the password.
+    """
+    addresses = settings.upstream_urls
+    if not addresses and settings.database_url is not None:
+        addresses = _addresses_of(settings.database_url)
+    return frozenset(sha256(each.encode()).hexdigest() for each in addresses)
+
+
+def _addresses_of(url: DatabaseUrl) -> tuple[str, ...]:
+    database = url.database or url.user
+    if url.service:
+        return (f"postgresql:service={url.service}/{database}",)
+    return tuple(
+        f"postgresql://{name if name.startswith('/') else name.lower()}:{port}/{database}" for name, port in url.hosts
+    )
 
 
 def _key_in(path: Path) -> bytes:

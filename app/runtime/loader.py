@@ -122,6 +122,8 @@ class Loader:
             return await self._follow()
         except FeedMismatchException as mismatch:
             self._metrics.feed_mismatches += 1
+            if self._readiness.is_from_state_file and self.polls.cluster_id not in (None, self.image.cluster_id):
+                self._drop_restored()
             lost = self.polls.lost
             if lost is not None:
                 self._purgatory.invalidate_epoch(lost.epoch)
@@ -223,6 +225,14 @@ class Loader:
                     extra = {"offset": self.image.offset, "acls": self.image.acl_count, "age_s": round(restored.age_s)}
                     _logger.warning("started_from_state_file", extra=extra)
             raise
+
+    def _drop_restored(self) -> None:
+        """INVARIANT: once the source says that it is another cluster's, nothing is decided by the file's ACLs."""
+        index, self._readiness.is_from_state_file = self.image.index, False
+        self._metrics.image_from_state_file = 0
+        self._replace(AuthorizerImage.empty(self._startup))
+        self._free(index)
+        self.polls.forget()
 
     async def _fresh_image(self) -> tuple[AuthorizerImage, float, str | None]:
         image = await load_image(self._feed, self._startup, self._options.snapshot_timeout_s, self._metrics)

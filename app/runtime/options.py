@@ -19,6 +19,8 @@ class StateOptions:
     """
 
     path: Path
+    origin: frozenset[str]
+    """A digest for each address of the source. Only an image of a source with one of them may be used."""
     max_age_s: float = 24 * 3_600.0
     key: bytes | None = None
     cluster_id: str | None = None

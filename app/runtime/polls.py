@@ -29,6 +29,8 @@ class Polls:
         """Set if the store held ACLs that had ended at the last poll."""
         self.lost: FeedPosition | None = None
         """What the store has lost, until its epoch is renounced for it."""
+        self.cluster_id: str | None = None
+        """The store's at the last poll; None where nobody has said it yet."""
         self._feed = feed
         self._present = present
         self._metrics = metrics
@@ -47,6 +49,7 @@ class Polls:
                 raise
             # Whole transactions up to the poisoned record can still be applied.
             poll = await bounded(self._feed.poll(image.offset, good), options.poll_timeout_s)
+        self.cluster_id = poll.head.cluster_id or None
         (self.holds_ended.set if poll.holds_ended else self.holds_ended.clear)()
         if poll.store_time is not None:
             self._present.looked(poll.store_time, asked_at)
@@ -62,6 +65,11 @@ class Polls:
         if any(len(each) > options.max_step_records for each in transactions_of(poll.records)):
             raise FeedMismatchException("a transaction is too large to become visible in one step")
         return poll, asked_at - poll.age_s
+
+    def forget(self) -> None:
+        """Drops all that is known of the history, which was another cluster's."""
+        self.lost = self.known.position = None
+        self.known.is_lost = False
 
     async def renounce(self) -> None:
         """Begins a new epoch in the store once history was lost, so that no token means two states."""

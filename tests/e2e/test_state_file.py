@@ -87,7 +87,7 @@ def test_a_store_put_back_meanwhile_is_loaded_anew(store: Store, tmp_path: Path)
         token = service.ready().create(binding("orders"))["token"]
         for table in TABLES:
             sql(store.dsn, f"CREATE TABLE saved_{table} AS TABLE {table}")
-        service.create(binding("lost"))
+        lost = service.create(binding("lost"))["token"]
         kept(service, folder, "lost")
     for table in TABLES:
         sql(store.dsn, f"TRUNCATE {table} CASCADE")
@@ -99,9 +99,10 @@ def test_a_store_put_back_meanwhile_is_loaded_anew(store: Store, tmp_path: Path)
         store.server.start()
         follows(service)
         assert service.authorize("User:alice", action("lost"), action("orders")) == ["DENIED", "ALLOWED"]
-        # The file's history was lost, so the store is of another epoch now.
-        asked = {"context": context(), "actions": [action("orders")], "at_least": token}
+        # A part of the file's history was lost, so the store is of another epoch now.
+        asked = {"context": context(), "actions": [action("orders")], "at_least": lost}
         assert service.post("/v1/authorize", asked, status=409)["code"] == "TOKEN_EPOCH_MISMATCH"
+        assert service.authorize("User:alice", action("orders"), at_least=token) == ["ALLOWED"]
 
 
 @pytest.mark.full("grids of faults")
@@ -118,6 +119,24 @@ def test_a_file_that_is_too_old_is_no_start(store: Store, tmp_path: Path) -> Non
         store.server.start()
         service.ready()
         assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
+
+
+def test_another_store_s_folder_is_no_start(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+        service.ready().create(binding("orders"))
+        kept(service, folder, "orders")
+    nobody = f"127.0.0.1:{free_port()}"
+    for source in (
+        {"KLAMM_DATABASE_URL": f"postgresql://klamm@{nobody}/other"},
+        {"KLAMM_UPSTREAM_URLS": f"http://{nobody}"},
+    ):
+        with Service([], {"KLAMM_STATE_PATH": str(folder), **source}) as service:
+            eventually(lambda: any("it is of another source" in line for line in service.lines), "the log says so")
+            assert status(service, "/readyz") == 503
+            service.post("/v1/authorize", {"context": context("User:alice"), "actions": [action("orders")]}, status=503)
+    with away(store), replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+        assert service.ready().authorize("User:alice", action("orders")) == ["ALLOWED"]
 
 
 def test_a_follower_starts_while_its_upstream_is_away_and_follows_it_again(store: Store, tmp_path: Path) -> None:

@@ -11,19 +11,20 @@ from uuid import UUID
 import httpx
 import pytest
 
+from app.cli.state_file import state_of
 from app.core.index.search import search
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.filters import AclBindingFilter
 from app.metrics.declared import Metrics
-from app.runtime.options import StateOptions
 from app.runtime.state.reading import Restored, restore
+from app.settings.model import Settings
 from tests.e2e.postgres import Store, sql
 from tests.e2e.service import Service, action, binding, context, eventually, replica_on
 
 ROUNDS = 12
 
 
-def state_of(store: Store, offset: int) -> set[UUID]:
+def acls_at(store: Store, offset: int) -> set[UUID]:
     """The ACLs that the store had at this offset."""
     there: set[UUID] = set()
     records = sql(store.dsn, 'SELECT kind, acl_id FROM acl_record WHERE "offset" <= $1 ORDER BY "offset"', offset)
@@ -58,8 +59,9 @@ class Changes:
         assert not self._thread.is_alive()
 
 
-def restored(folder: Path) -> Restored | None:
-    state = StateOptions(path=folder)
+def restored(folder: Path, store: Store) -> Restored | None:
+    state = state_of(Settings.model_validate({"database_url": store.dsn, "state_path": folder}))
+    assert state is not None
     return asyncio.run(restore(state, AuthorizerConfig(), Metrics()))
 
 
@@ -74,10 +76,10 @@ def test_killed_again_and_again_while_it_is_written(store: Store, tmp_path: Path
         time.sleep(random.uniform(0.0, 1.5))
         service.stop(signal.SIGKILL)
         changes.join()
-        found = restored(folder)
+        found = restored(folder, store)
         assert found is not None
         image = found.image
-        assert {each.id for some in search(image.index, AclBindingFilter()) for each in some} == state_of(
+        assert {each.id for some in search(image.index, AclBindingFilter()) for each in some} == acls_at(
             store, image.offset
         )
         assert image.offset >= newest

@@ -2,25 +2,31 @@
 
 `image.ndjson` is the file that a start reads. It is made beside itself and renamed, then only appended to. One process
 writes at a time: whoever holds `writer.lock`. The service as a whole holds `service.lock`.
+
+INVARIANT: folder and file belong to this user, and nobody else can write to them, also where a key seals the file.
 """
 
 import errno
 import fcntl
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import IO
 
 from app.formats.lines import append_whole
 
+_ROOT = 0
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _SYNC_BYTES = 8 * 1024 * 1024
 
 
-class NotOursError(Exception):
-    """The state file is not one that only this user can have written."""
+class NotOursError(OSError):
+    """Folder or file are not such that only this user can have written them. The text says what to do."""
 
 
 class StateFolder:
@@ -36,12 +42,11 @@ class StateFolder:
     def refused(self) -> Path:
         return self.path / "image.ndjson.refused"
 
-    def make(self) -> None:
-        """Makes the folder, but no parent of it. Raises OSError."""
-        self.path.mkdir(mode=_FOLDER_MODE, exist_ok=True)
-
     def lock_service(self) -> bool:
-        """False if another service holds the folder; else this one holds it until it ends. Raises OSError."""
+        """False if another service holds the folder; else this one holds it until it ends.
+
+        Raises NotOursError, OSError.
+        """
         return self._lock("service.lock")
 
     def lock_writer(self) -> bool:
@@ -60,9 +65,10 @@ class StateFolder:
                 return True
             # The folder was removed, and with it the lock that others try.
             os.close(self._locks.pop(name))
-        self.make()
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self.path / name, flags, _FILE_MODE)
+        self._make()
+        with self._open_folder() as folder:
+            descriptor = os.open(name, flags, _FILE_MODE, dir_fd=folder)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as fault:
@@ -73,27 +79,57 @@ class StateFolder:
         self._locks[name] = descriptor
         return True
 
-    def open_image(self, *, has_key: bool) -> IO[bytes]:
-        """The state file, to be read. Raises NotOursError, OSError.
+    def _make(self) -> None:
+        """Makes the folder, but no parent of it."""
+        with suppress(FileExistsError):
+            self.path.mkdir(mode=_FOLDER_MODE)
 
-        With a key, its seals say who wrote it; without, owner and mode have to.
-        """
+    @contextmanager
+    def _open_folder(self) -> Iterator[int]:
+        """The descriptor of the folder. Raises NotOursError, OSError."""
         try:
-            # Opening a pipe would wait for its other end.
-            descriptor = os.open(self.image, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as fault:
-            if fault.errno != errno.ELOOP:
-                raise
-            raise NotOursError("it is a symbolic link") from None
+            descriptor = os.open(self.path, _FOLDER)
+        except OSError:
+            if self.path.is_symlink():
+                raise NotOursError(f"`{self.path}` is a symbolic link; name the folder that it leads to") from None
+            raise
+        try:
+            facts = os.fstat(descriptor)
+            if facts.st_uid not in (_ROOT, os.geteuid()):
+                raise NotOursError(
+                    f"`{self.path}` belongs to user id {facts.st_uid}, but Klamm runs as user id {os.geteuid()}; "
+                    "change its owner, or name another folder"
+                )
+            if facts.st_mode & _OTHERS_MAY_WRITE:
+                raise NotOursError(
+                    f"other users can write to `{self.path}` (mode {stat.S_IMODE(facts.st_mode):04o}); take that "
+                    "permission away (chmod go-w), or name a folder inside it, which Klamm makes"
+                )
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def open_image(self) -> IO[bytes]:
+        """The state file, to be read. Raises NotOursError, OSError."""
+        with self._open_folder() as folder:
+            try:
+                # Opening a pipe would wait for its other end.
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                descriptor = os.open(self.image.name, flags, dir_fd=folder)
+            except OSError as fault:
+                if fault.errno != errno.ELOOP:
+                    raise
+                raise NotOursError("it is a symbolic link; put the file itself there, or remove the link") from None
         stream = os.fdopen(descriptor, "rb", buffering=1024 * 1024)
         facts = os.fstat(descriptor)
         why = None
         if not stat.S_ISREG(facts.st_mode):
-            why = "it is not a regular file"
-        elif not has_key and facts.st_uid != os.geteuid():
-            why = "it belongs to another user"
-        elif not has_key and facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            why = "other users can write to it: remove that permission, or set state.hmac.key.file"
+            why = "it is not a regular file; remove it"
+        elif facts.st_uid != os.geteuid():
+            why = f"it belongs to user id {facts.st_uid}, but Klamm runs as user id {os.geteuid()}; change its owner"
+        elif facts.st_mode & _OTHERS_MAY_WRITE:
+            mode = stat.S_IMODE(facts.st_mode)
+            why = f"other users can write to it (mode {mode:04o}); take that permission away (chmod 600)"
         if why is not None:
             stream.close()
             raise NotOursError(why)
@@ -108,11 +144,12 @@ class StateFolder:
 
     def begin(self) -> "NewImage":
         """Raises OSError. The caller holds the writer's lock."""
-        self.make()
+        self._make()
         fresh = self.path / "image.ndjson.new"
         fresh.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
-        return NewImage(self.image, fresh, os.open(fresh, flags, _FILE_MODE))
+        with self._open_folder() as folder:
+            return NewImage(self.image, fresh, os.open(fresh.name, flags, _FILE_MODE, dir_fd=folder))
 
 
 class NewImage:

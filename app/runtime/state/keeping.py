@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from app.core.backoff import Backoff
 from app.core.kafka.errors import ApiException
 from app.formats.feed_events import Bookmark, End, decode, encode
-from app.formats.feed_seals import Seals
+from app.formats.feed_seals import Seals, header_line
 from app.metrics.declared import Metrics
 from app.runtime.deadlines import stop
 from app.runtime.options import StateOptions
@@ -79,7 +79,12 @@ class StateKeeper:
         """
         began_at, next_at = self._clock(), 0.0
         request = WatchRequest(
-            after=None, acl_filter=None, bookmark_s=self._state.bookmark_s, may_watch=_anybody_may, is_own=True
+            after=None,
+            acl_filter=None,
+            bookmark_s=self._state.bookmark_s,
+            may_watch=_anybody_may,
+            with_epochs=True,
+            is_own=True,
         )
         recording = _Recording(await asyncio.to_thread(self._folder.begin), self._state, self._clock)
         try:
@@ -138,6 +143,7 @@ class _Recording:
         self._is_synced = False
         self._seen_at = float("-inf")
         self._snapshot_bytes = 0
+        self._put(header_line(state.origin))
 
     @property
     def size(self) -> int:

@@ -24,15 +24,78 @@ def test_two_services_can_not_have_one_folder(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("folder", ["missing/state", "file", "file/state", "link"])
+@pytest.mark.parametrize("folder", ["missing/state", "file", "file/state"])
 def test_what_can_not_be_a_folder_is_refused(tmp_path: Path, folder: str) -> None:
     (tmp_path / "file").touch()
-    (tmp_path / "link").symlink_to("link")
     with (
         pytest.raises(UsageError, match=r"^state\.path: .*parent exists"),
         state_folder_held(settings(state_path=tmp_path / folder)),
     ):
         pass
+
+
+@pytest.mark.parametrize("target", ["link", "missing", "folder"])
+def test_a_link_in_the_folder_s_place_is_refused(tmp_path: Path, target: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(target)
+    with (
+        pytest.raises(UsageError, match=r"^state\.path: .*link` is a symbolic link; name the folder that it leads to"),
+        state_folder_held(settings(state_path=tmp_path / "link")),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o1777])
+def test_a_folder_that_others_can_write_to_is_refused_with_the_way_out(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(mode)
+    with (
+        pytest.raises(UsageError, match=rf"^state\.path: other users .* \(mode {mode:04o}\); .*chmod go-w.*inside it"),
+        state_folder_held(settings(state_path=folder)),
+    ):
+        pass
+    with state_folder_held(settings(state_path=folder / "own")):
+        assert (folder / "own").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_another_user_s_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    os.chown(tmp_path / "folder", 12_345, -1)
+    with (
+        pytest.raises(UsageError, match=r"^state\.path: .* belongs to user id 12345, but Klamm runs as user id"),
+        state_folder_held(settings(state_path=tmp_path / "folder")),
+    ):
+        pass
+
+
+def origin(**values: object) -> frozenset[str]:
+    state = state_of(Settings.model_validate({"state_path": "/state", **values}))
+    assert state is not None
+    return state.origin
+
+
+def test_an_origin_is_where_the_source_is_and_tells_no_secret() -> None:
+    one = origin(database_url="postgresql://app:secret@db.example:5432/acls?sslmode=require")
+    assert one == origin(database_url="postgresql://admin:other@DB.example/acls")
+    assert "secret" not in str(one)
+    others = [
+        origin(database_url="postgresql://app:secret@db.example:5433/acls"),
+        origin(database_url="postgresql://app:secret@db.example:5432/staging"),
+        origin(database_url="postgresql://app:secret@db-2.example:5432/acls"),
+        origin(upstream_urls="https://db.example:5432"),
+        origin(),
+    ]
+    assert all(one.isdisjoint(each) for each in others)
+
+
+def test_an_origin_has_each_address_of_the_source() -> None:
+    both = origin(database_url="postgresql://a:b@one,two:5433/acls")
+    assert both > origin(database_url="postgresql://a:b@one/acls")
+    assert both > origin(database_url="postgresql://a:b@two:5433/acls")
+    followed = origin(upstream_urls="https://one,https://two")
+    assert followed > origin(upstream_urls="https://TWO/")
 
 
 def test_a_folder_that_can_not_be_written_to_is_no_reason_not_to_serve(

@@ -1,25 +1,36 @@
-"""Every byte of a small state file changed, and every length cut: it is refused, or it is a state that was true."""
+"""Every byte of a small state file changed, before and while it is read, and every length cut: it is refused, or it is
+a state that was true.
+"""
 
 import asyncio
+import io
 import random
+import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 
-from app.core.mutations import AlterConfigs, CreateAcls
-from app.formats.feed_seals import Seals
+from app.core.digest import MODULUS, acl_digest
+from app.core.epochs import Epoch, Epochs
+from app.core.kafka.bindings import StandardAcl
+from app.core.mutations import AlterConfigs, CreateAcls, Mutation
 from app.metrics.declared import Metrics
 from app.runtime.options import StateOptions
+from app.runtime.state import reading as reading_module
+from app.runtime.state.files import StateFolder
 from app.runtime.state.reading import Restored, restore
 from tests.fakes import FakeStore
-from tests.unit.runtime.kept import at_once, file_of, keeping, state_in, until_kept
+from tests.unit.runtime.kept import ORIGIN, at_once, file_of, keeping, resealed, state_in, until_kept
 from tests.unit.runtime.world import STARTUP, acl, create, delete, names_in, running, until_ready
 from tests.updates import new
 from tests.virtual_time import VirtualTimeLoop
 
 PATTERNS = (0x01, 0x04, 0x20, 0x80, 0xFF)
 KEY = b"k" * 32
+CHANGES = (create("c"), delete("a"), CreateAcls(new([acl("d")]), "User:root", comment="TICKET-1"))
 State = tuple[str, str, tuple[str, ...], str]
 
 
@@ -28,19 +39,22 @@ def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asyncio, "to_thread", at_once)
 
 
-def recorded(folder: Path, key: bytes | None) -> bytes:
-    """A file with a snapshot and some transactions behind it."""
+def recorded(folder: Path, key: bytes | None, *changes: Mutation) -> bytes:
+    """A file with a snapshot, the same at each call, and transactions behind it."""
 
     async def record() -> None:
         store = FakeStore()
-        store.commit([create("a", "b"), AlterConfigs([("audit.level", "WARN")], "User:root")])
+        store.epoch = UUID(int=7)
+        acls = [StandardAcl(UUID(int=number), acl(name)) for number, name in enumerate("ab")]
+        store.tables.acls = {each.binding.natural_key: each for each in acls}
+        store.tables.digest = sum(map(acl_digest, acls)) % MODULUS
+        store.commit([AlterConfigs([("audit.level", "WARN")], "User:root")])
         async with running(keeping(store, state_in(folder, key=key))) as authorizer:
             await until_ready(authorizer)
             await until_kept(folder, store)
-            store.commit([create("c"), delete("a")])
-            await until_kept(folder, store)
-            store.commit([CreateAcls(new([acl("d")]), "User:root", comment="TICKET-1")])
-            await until_kept(folder, store)
+            for each in changes or CHANGES:
+                store.commit([each])
+                await until_kept(folder, store)
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(record())
@@ -52,7 +66,7 @@ class Trial:
 
     def __init__(self, folder: Path, key: bytes | None) -> None:
         self.metrics = Metrics()
-        self._state = StateOptions(path=folder / "state", key=key, wall_clock=lambda: 1_800_001_000.0)
+        self._state = StateOptions(path=folder / "state", origin=ORIGIN, key=key, wall_clock=lambda: 1_800_001_000.0)
         self._runner = asyncio.Runner()
 
     def close(self) -> None:
@@ -75,14 +89,19 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterable[tuple[bytes
     content = recorded(tmp_path, request.param)
     trial = Trial(tmp_path, request.param)
     true: set[State] = set()
-    for at in [at for at, byte in enumerate(content) if byte == 0x0A]:
-        restored = trial.of(content[: at + 1])
+    for at in ends_of(content):
+        restored = trial.of(content[:at])
         if restored is not None:
             true.add(state_of(restored))
     assert len(true) >= 3
-    assert {token.rpartition(":")[2] for token, *_ in true} >= {"3", "5", "6"}
+    assert {token.rpartition(":")[2] for token, *_ in true} >= {"1", "2", "3", "4"}
     yield content, trial, true
     trial.close()
+
+
+def ends_of(content: bytes) -> list[int]:
+    """Where its lines end."""
+    return [at + 1 for at, byte in enumerate(content) if byte == 0x0A]
 
 
 def holds(restored: Restored | None, true: set[State]) -> bool:
@@ -132,18 +151,136 @@ def test_lines_lost_doubled_and_moved(file: tuple[bytes, Trial, set[State]]) -> 
             assert holds(trial.of(b"".join(other)), true)
 
 
-def resealed(content: bytes, **changes: bytes) -> bytes:
-    """As somebody would who knows the format, but no key: bytes replaced, and every seal made anew."""
-    for before, after in changes.items():
-        content = content.replace(before.encode(), after)
-    seals, made = Seals(None), b""
-    for line in content.splitlines(keepends=True):
-        if line.startswith(b'{"type":"seal"'):
-            made += seals.next()
-        else:
-            seals.cover(line)
-            made += line
-    return made
+def test_a_fault_that_nobody_expected_is_damage_like_any_other(tmp_path: Path) -> None:
+    trial = Trial(tmp_path, None)
+    # No moment of UTC.
+    moment = b'"expires_at":"9999-12-31T23:59:59-14:00"'
+    assert trial.of(resealed(recorded(tmp_path, None).replace(b'"expires_at":null', moment))) is None
+    assert trial.metrics.state_file_refusals == 1
+    assert (tmp_path / "state" / "image.ndjson.refused").exists()
+    trial.close()
+
+
+def test_a_snapshot_without_a_bookmark_does_not_say_how_old_it_is(tmp_path: Path) -> None:
+    trial = Trial(tmp_path, None)
+    content = recorded(tmp_path, None)
+    without = b"".join(each for each in content.splitlines(keepends=True) if b'{"type":"bookmark"' not in each)
+    assert b'{"type":"synced"' in without
+    assert trial.of(resealed(without)) is None
+    trial.close()
+
+
+def test_the_epochs_of_the_history_are_in_the_file(tmp_path: Path) -> None:
+    trial = Trial(tmp_path, None)
+    content = recorded(tmp_path, None)
+    before, later = UUID(int=7), UUID("0199c2c5-0000-7000-8000-000000000000")
+    # As it is recorded where an epoch begins behind the second record.
+    for offset in (3, 4):
+        content = content.replace(f'"{before}:{offset}"'.encode(), f'"{later}:{offset}"'.encode())
+    at = content.index(b'{"type":"transaction","token":"%b:3"' % str(later).encode())
+
+    def with_line(first_offset: int) -> bytes:
+        line = b'{"type":"epoch","epoch":"%b","first_offset":%d}\n' % (str(later).encode(), first_offset)
+        return resealed(content[:at] + line + content[at:])
+
+    restored = trial.of(with_line(2))
+    assert restored is not None
+    assert restored.image.epochs == Epochs((Epoch(before, 0), Epoch(later, 2)))
+    assert str(restored.image.token) == f"{later}:4"
+    for wrong in (with_line(1), with_line(3), resealed(content)):
+        assert trial.of(wrong) is None
+    trial.close()
+
+
+def test_a_file_of_the_version_before_is_read_and_one_of_a_later_version_stays(tmp_path: Path) -> None:
+    trial = Trial(tmp_path, None)
+    content = recorded(tmp_path, None)
+    header, _, rest = content.partition(b"\n")
+    assert header.startswith(b'{"type":"state","version":2,')
+    now, before = trial.of(content), trial.of(resealed(rest))
+    assert now is not None
+    assert before is not None
+    assert state_of(before) == state_of(now)
+    assert trial.of(resealed(content.replace(b'"version":2', b'"version":3', 1))) is None
+    assert file_of(tmp_path).exists()
+    trial.close()
+
+
+class ChangedWhileRead(io.FileIO):
+    """Somebody else writes other bytes into the file, in place, right before the `number`th time that it is read."""
+
+    def __init__(self, path: Path, content: bytes, number: int) -> None:
+        super().__init__(path)
+        self._path, self._content, self._left = path, content, number
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - whatever io hands in
+        self._left -= 1
+        if not self._left:
+            with self._path.open("r+b") as file:
+                file.write(self._content)
+        return super().readinto(buffer)
+
+
+def test_what_is_changed_while_it_is_read_is_never_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = recorded(tmp_path, KEY)
+    forged = recorded(tmp_path, None, AlterConfigs([("super.users", "User:mallory")], "User:root"))
+    opening = content.partition(b"\n")[2].partition(b"\n")[0]
+    assert opening in forged
+    padding = b'{"type":"padding","for":"%b"}\n'
+    forged += padding % (b"." * (len(content) - len(forged) - len(padding) + 2))
+    assert len(forged) == len(content)
+    trial, number, times = Trial(tmp_path, KEY), 1, 0
+    true = {state_of(each) for at in ends_of(content) if (each := trial.of(content[:at])) is not None}
+
+    def opened(folder: StateFolder, **_: object) -> io.BufferedReader:
+        return io.BufferedReader(ChangedWhileRead(folder.image, forged, number), 256)
+
+    monkeypatch.setattr(StateFolder, "open_image", opened)
+    for number in range(1, len(content) // 64):  # noqa: B007 - `opened` reads it
+        restored = trial.of(content)
+        assert holds(restored, true)
+        times += restored is None
+    assert times > 5
+    trial.close()
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b'{"type":"transaction","token":"no such thing"}\n',
+        b"\0" * 4_096 + b"\n",
+        b'{"type":"acls","acls":[]}\n',
+        b'{"type":"configs","configs":{"super.users":"User:mallory"}}\n',
+    ],
+)
+def test_what_no_seal_follows_is_not_even_looked_at(tmp_path: Path, tail: bytes) -> None:
+    content = recorded(tmp_path, KEY)
+    trial = Trial(tmp_path, KEY)
+    whole, torn = trial.of(content), trial.of(content + tail)
+    assert whole is not None
+    assert torn is not None
+    assert state_of(torn) == state_of(whole)
+    trial.close()
+
+
+def test_a_tail_without_any_seal_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_module, "_MOST_UNSEALED_BYTES", 100_000, raising=False)
+    content = recorded(tmp_path, KEY)
+    trial = Trial(tmp_path, KEY)
+    assert trial.of(content + b'{"type":"later"}\n' * 10_000) is None
+    trial.close()
+
+
+@pytest.mark.parametrize("field", ["first_offset", "last_offset", "acl_count", "age_ms"])
+def test_a_number_out_of_all_bounds_is_damage_like_any_other(tmp_path: Path, field: str) -> None:
+    content = recorded(tmp_path, None)
+    trial = Trial(tmp_path, None)
+    for number in (-1, 2**63 - 1, 2**63, 2**64 - 1):
+        forged = resealed(re.sub(rf'"{field}":\d+'.encode(), f'"{field}":{number}'.encode(), content))
+        assert trial.of(forged) is None
+    assert trial.metrics.state_file_refusals == 4
+    assert (tmp_path / "state" / "image.ndjson.refused").exists()
+    trial.close()
 
 
 @pytest.mark.long

@@ -3,9 +3,10 @@
 import asyncio
 import errno
 import os
+import re
 import shutil
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -18,17 +19,19 @@ from app.runtime.readiness import State
 from app.runtime.state import keeping as keeping_module
 from tests.fakes import FakeStore
 from tests.unit.runtime.kept import (
+    EPOCH_S,
     at_once,
     bookmarks_in,
     file_of,
     keeping,
     kept_offset,
+    resealed,
     state_in,
     until_kept,
     until_true,
 )
 from tests.unit.runtime.world import acl, create, delete, may_read, names_in, running, until, until_ready
-from tests.virtual_time import in_virtual_time
+from tests.virtual_time import in_virtual_time, now
 
 KEY = b"k" * 32
 
@@ -133,6 +136,8 @@ async def _refused(folder: Path, store: FakeStore, **changes: Any) -> None:  # n
         {"later_s": 90_000},
         {"later_s": -90},
         {"cluster_id": "another"},
+        {"origin": frozenset({"b" * 64})},
+        {"origin": frozenset()},
         {"key": KEY},
         {"max_age_s": 10.0, "later_s": 30},
     ],
@@ -155,6 +160,39 @@ async def test_a_key_makes_the_file_worth_nothing_to_who_has_another(tmp_path: P
     store.unreachable = True
     async with running(keeping(store, state_in(tmp_path, key=KEY))) as authorizer:
         await until(lambda: authorizer.readiness.started)
+
+
+@in_virtual_time
+async def test_one_address_in_common_is_the_same_source(tmp_path: Path) -> None:
+    store = filled("a")
+    await keep(tmp_path, store, origin=frozenset({"a" * 64, "b" * 64}))
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path, origin=frozenset({"b" * 64, "c" * 64})))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert may_read(authorizer, "a")
+
+
+@in_virtual_time
+async def test_a_source_that_says_it_is_another_cluster_s_ends_the_file_s_image_at_once(tmp_path: Path) -> None:
+    await keep(tmp_path, filled("a"))
+    store = FakeStore("another-cluster")
+    store.commit([create("b")])
+    epoch = store.epoch
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert may_read(authorizer, "a")
+        store.hang("snapshot")
+        store.unreachable = False
+        await until(lambda: authorizer.readiness.state is State.LOADING)
+        assert "snapshot" in store.hanging
+        assert authorizer.metrics.image_from_state_file == 0
+        assert "from the state file" not in authorizer.readiness.checks()[0][2]
+        store.release("snapshot")
+        await until_ready(authorizer)
+        assert names_in(authorizer.image) == ["b"]
+        # It has lost nothing: that position was another cluster's.
+        assert store.epoch == epoch
 
 
 @in_virtual_time
@@ -209,6 +247,43 @@ async def test_a_history_that_was_lost_does_not_stay_in_the_file(tmp_path: Path)
 
 
 @in_virtual_time
+async def test_a_restored_image_knows_the_epochs_of_its_history(tmp_path: Path) -> None:
+    store = filled("a")
+    store.begin_epoch()
+    store.commit([create("b")])
+    await keep(tmp_path, store)
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert authorizer.image.epochs == store.epochs
+        assert len(store.epochs.rows) == 2
+
+
+@in_virtual_time
+async def test_an_epoch_that_begins_is_recorded_and_costs_no_snapshot(tmp_path: Path) -> None:
+    store = filled("a")
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until_kept(tmp_path, store)
+        inode = file_of(tmp_path).stat().st_ino
+        store.begin_epoch()
+        store.commit([create("b")])
+        await until_kept(tmp_path, store)
+        store.begin_epoch()
+        await until_true(lambda: str(store.epoch) in bookmarks_in(tmp_path)[-1].token)
+        store.begin_epoch()
+        store.commit([create("c")])
+        await until_kept(tmp_path, store)
+        await until_true(lambda: str(store.epoch) in bookmarks_in(tmp_path)[-1].token)
+        assert file_of(tmp_path).stat().st_ino == inode
+        assert authorizer.metrics.image_loads == 1
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert authorizer.image.epochs == store.epochs
+        assert (authorizer.image.epoch, authorizer.image.offset) == (store.epoch, store.tables.last_offset)
+
+
+@in_virtual_time
 async def test_an_allow_that_has_an_end_does_not_hold_until_the_store_s_time_is_known(tmp_path: Path) -> None:
     store = filled("a")
     ends = store.now() + timedelta(days=1)
@@ -238,6 +313,23 @@ async def test_the_file_says_when_the_source_was_last_seen(tmp_path: Path) -> No
     async with running(keeping(store, state_in(tmp_path))) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert 49 < authorizer.readiness.age_s < 75
+
+
+@in_virtual_time
+async def test_a_file_that_is_begun_while_the_source_is_away_is_as_old_as_the_image(tmp_path: Path) -> None:
+    store = filled("a")
+    async with running(keeping(store, state_in(tmp_path))) as first:
+        await until_kept(tmp_path, store)
+        async with running(keeping(store, state_in(tmp_path))) as second:
+            await until_ready(second)
+            store.unreachable = True
+            away_at = now()
+            await asyncio.sleep(50)
+            await first.close()
+            await until_true(lambda: second.metrics.state_file_bytes > 0)
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert authorizer.readiness.age_s >= now() - away_at - 1
 
 
 @pytest.mark.long
@@ -330,22 +422,96 @@ async def test_a_disk_that_takes_nothing_keeps_nobody_from_anything(
     assert sorted(each.name for each in (tmp_path / "state").iterdir()) == ["image.ndjson", "writer.lock"]
 
 
+@pytest.mark.parametrize("key", [None, KEY], ids=["sums", "key"])
 @in_virtual_time
-async def test_what_is_no_file_of_this_user_is_neither_read_nor_waited_for(tmp_path: Path) -> None:
+async def test_what_is_no_file_of_this_user_is_neither_read_nor_waited_for(tmp_path: Path, key: bytes | None) -> None:
     store = filled("a")
-    await keep(tmp_path, store)
+    await keep(tmp_path, store, key=key)
     image = file_of(tmp_path)
     for spoil in (_link, _pipe, _folder, _shared):
         spoil(image)
-        await _refused(tmp_path, store)
+        await _refused(tmp_path, store, key=key)
         if image.is_dir() and not image.is_symlink():
             image.rmdir()
-        await keep(tmp_path, store)
+        await keep(tmp_path, store, key=key)
         assert image.stat(follow_symlinks=False).st_mode & 0o777 == 0o600
     assert kept_offset(tmp_path) == store.tables.last_offset
 
 
-@pytest.mark.parametrize("step", ["open_image", "_survey", "readlines"])
+@pytest.mark.parametrize("key", [None, KEY], ids=["sums", "key"])
+@in_virtual_time
+async def test_another_user_s_file_is_not_read(
+    tmp_path: Path, key: bytes | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = filled("a")
+    await keep(tmp_path, store, key=key)
+    user = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    await _refused(tmp_path, store, key=key)
+    assert f"but Klamm runs as user id {user}" in _whys(caplog)[0]
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["sums", "key"])
+@in_virtual_time
+async def test_a_folder_that_others_may_replace_or_write_to_is_neither_read_nor_written(
+    tmp_path: Path, key: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = filled("a")
+    await keep(tmp_path, store, key=key)
+    folder = file_of(tmp_path).parent
+    for mode in (0o770, 0o702, 0o1777):
+        folder.chmod(mode)
+        before = file_of(tmp_path).read_bytes()
+        await _refused(tmp_path, store, key=key)
+        assert f"(mode {mode:04o})" in _whys(caplog)[-1]
+        assert file_of(tmp_path).read_bytes() == before
+    folder.chmod(0o755)
+    folder.symlink_to(folder.rename(folder.with_suffix(".elsewhere")))
+    await _refused(tmp_path, store, key=key)
+    assert "is a symbolic link; name the folder" in _whys(caplog)[-1]
+    assert file_of(tmp_path).read_bytes() == before
+    folder.unlink()
+    folder.with_suffix(".elsewhere").rename(folder)
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path, key=key))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+
+
+@in_virtual_time
+async def test_a_clock_that_went_back_is_not_hidden_by_the_age_that_the_state_had_by_then(tmp_path: Path) -> None:
+    store = filled("a")
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until_kept(tmp_path, store)
+    made = resealed(re.sub(rb'"age_ms":\d+', b'"age_ms":3600000', file_of(tmp_path).read_bytes()))
+    file_of(tmp_path).write_bytes(made)
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path, later_s=3_600))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert 7_200 <= authorizer.readiness.age_s < 7_300
+    file_of(tmp_path).write_bytes(made)
+    await _refused(tmp_path, store, later_s=-3_600)
+
+
+@in_virtual_time
+async def test_the_age_counts_on_while_the_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = filled("a")
+    await keep(tmp_path, store)
+
+    async def slowly(work: Callable[..., Any], *arguments: object, **named: object) -> object:
+        if work.__name__ in ("read", "readlines"):
+            await asyncio.sleep(9)
+        return await at_once(work, *arguments, **named)
+
+    monkeypatch.setattr(asyncio, "to_thread", slowly)
+    store.unreachable = True
+    written_at = bookmarks_in(tmp_path)[-1]
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert isinstance(written_at.at, datetime)
+        assert authorizer.readiness.age_s >= EPOCH_S + now() - written_at.at.timestamp() + written_at.age_ms / 1000
+
+
+@pytest.mark.parametrize("step", ["open_image", "read"])
 @in_virtual_time
 async def test_a_disk_that_never_answers_keeps_nobody_from_the_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
@@ -360,6 +526,10 @@ async def test_a_disk_that_never_answers_keeps_nobody_from_the_source(
 
     monkeypatch.setattr(asyncio, "to_thread", never)
     await _refused(tmp_path, store)
+
+
+def _whys(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [vars(each)["why"] for each in caplog.records if each.getMessage() == "state_file_refused"]
 
 
 def _link(image: Path) -> None:
