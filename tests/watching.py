@@ -4,11 +4,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from app.core.epochs import is_later
 from app.core.kafka.bindings import StandardAcl
 from app.core.proof import FeedProof
 from app.core.records import AccessControlEntryRecord, ConfigRecord, Record, record_hash
 from app.core.token import Token
-from app.formats.feed_events import Acls, Bookmark, Configs, End, Event, Snapshot, Synced, Transaction, decode
+from app.formats.feed_events import (
+    Acls,
+    Bookmark,
+    Configs,
+    End,
+    EpochBegan,
+    Event,
+    Snapshot,
+    Synced,
+    Transaction,
+    decode,
+)
 from app.formats.feed_values import acl_in, records_in
 
 
@@ -37,7 +49,7 @@ class Folded:
             assert event is not None, line
             self.take(event)
 
-    def take(self, event: Event) -> None:  # noqa: C901 - a case an event
+    def take(self, event: Event) -> None:  # noqa: C901, PLR0912 - a case an event
         assert self.ended is None, "something came after the end"
         if self.keeps_all:
             self.events.append(event)
@@ -67,6 +79,11 @@ class Folded:
                     self._proof.add_acls(list(self.acls.values()))
                     self._proof.add_configs(self.configs)
                     self._check(event.token, event.digest)
+            case EpochBegan():
+                if self.token is not None:
+                    assert is_later(event.epoch, Token.parse(self.token).epoch)
+                    assert self.filtered or event.first_offset == Token.parse(self.token).offset
+                self.token = str(Token(event.epoch, event.first_offset))
             case Transaction():
                 self._transaction(event)
             case Bookmark():

@@ -21,7 +21,11 @@ class WatchQuery(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     after: Annotated[
-        str | None, Field(description="A token: start after this state. The header Last-Event-ID takes precedence.")
+        str | None,
+        Field(
+            description="A token: start after this state. The header Last-Event-ID takes precedence. A token of an "
+            "earlier epoch of the store needs the header `Klamm-Epochs: 1` (docs/watch.md)."
+        ),
     ] = None
     snapshot: Annotated[bool, Field(description="Start with the whole current state.")] = False
     bookmark_ms: Annotated[
