@@ -24,7 +24,7 @@ COMPOSED: Mapping[tuple[str, str], str] = {
     ("app/store/reading/state.py", "_present"): "the same, and names of columns from rows",
     ("app/store/reading/state.py", "_since"): "the same",
     ("app/store/rows.py", "insert_statement"): "names and types of columns, declared beside it",
-    ("app/store/writing/journal.py", "_move_head_statement"): "two of those",
+    ("app/store/writing/head.py", "_move_head_statement"): "two of those",
     (
         "app/store/writing/journal.py",
         "fetch",

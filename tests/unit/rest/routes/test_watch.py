@@ -45,7 +45,7 @@ async def test_klamm_epochs_twice_is_refused(service: Service) -> None:
 
 @pytest.mark.parametrize("value", ["", ",", "a,,b", "a b", "ä", "a" * 65, ",".join("a" * 17), "a,", "$(id)"])
 async def test_list_of_followers_is_read_strictly(service: Service, value: str) -> None:
-    headers = [("klamm-epochs", "1"), ("klamm-followers", value.encode())]
+    headers = [(b"klamm-epochs", b"1"), (b"klamm-followers", value.encode())]
     reply = await service.client.get("/v1/watch", params={"after": str(Token(service.store.epoch, 0))}, headers=headers)
     assert reply.status_code == 400
     assert "`Klamm-Followers`" in reply.json()["detail"]
