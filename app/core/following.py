@@ -26,8 +26,11 @@ PROBED_S = 30.0
 """For so long the answer to a probe is used."""
 OPENING_S = 16.0
 """The first event must come within this time: a service that is behind waits some seconds before it says so."""
-SNAPSHOT_S, ACLS_PER_S = 30.0, 2_000
-"""A snapshot must be complete within this time, and a second more for so many ACLs."""
+SNAPSHOT_S, ACLS_PER_S = 15.0, 2_000
+"""A snapshot must be complete within this time, and a second more for so many ACLs of it that have come.
+
+A promise alone gains no time: who promises a million ACLs and then stalls would hold a follower for minutes.
+"""
 SNAPSHOT_BYTES, BYTES_PER_ROW = 1 << 20, 512 << 10
 """A snapshot may have this many bytes, and so many more for each row that it promises."""
 
@@ -59,6 +62,7 @@ class _Promise:
     epochs: Epochs
     acls: int
     configs: int
+    began_at: float
     acls_came: int = 0
     bytes_came: int = 0
 
@@ -105,14 +109,14 @@ class Following:
         """How old the state is that is held; None until somebody has said so."""
         return None if self._equal_at is None else max(0.0, now - self._equal_at)
 
-    def resume(self, held: Token, epochs: Epochs, equal_at: float | None) -> None:
-        """Goes on from a state of one's own, such as a state file's."""
+    def resume(self, held: Token | None, epochs: Epochs | None, equal_at: float | None) -> None:
+        """Goes on from a state of one's own, such as a state file's; None: from nothing."""
         self.held, self.epochs, self._equal_at = held, epochs, equal_at
 
     # what the request was answered
 
     def opened(self, now: float) -> None:
-        """The request was accepted, and its stream begins."""
+        """The request is sent. From now on time counts, so that neither a connection nor a header takes for ever."""
         self._promise, self._deadline, self._is_told = None, now + OPENING_S, False
         if self.ask.after is not None:
             self._deadline = now + NO_BOOKMARK_S
@@ -135,8 +139,8 @@ class Following:
         table = _table(token, epochs)
         if table is None or not may_replace(self.held, token, table, cause):
             return self._fail(now)
-        self._promise = _Promise(token, table, acls, configs)
-        self._deadline = now + SNAPSHOT_S + acls / ACLS_PER_S
+        self._promise = _Promise(token, table, acls, configs, now)
+        self._deadline = now + SNAPSHOT_S
         return True
 
     def acls(self, count: int, size: int, now: float) -> bool:
@@ -145,7 +149,10 @@ class Following:
         if promise is None:
             return self._fail(now)
         promise.acls_came += count
-        return self._takes(promise, size, now) if promise.acls_came <= promise.acls else self._fail(now)
+        if promise.acls_came > promise.acls:
+            return self._fail(now)
+        self._deadline = promise.began_at + SNAPSHOT_S + promise.acls_came / ACLS_PER_S
+        return self._takes(promise, size, now)
 
     def configs(self, count: int, size: int, now: float) -> bool:
         promise = self._promise
