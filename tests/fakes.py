@@ -1,10 +1,12 @@
 """The store in memory: runtime's two ports with the same answers as PostgreSQL, and with its faults at will."""
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import Literal
 from uuid import UUID, uuid4
 
@@ -37,15 +39,18 @@ from app.core.mutations import (
     Mutation,
     Outcome,
     guard_refusal,
+    size_refusal,
 )
 from app.core.records import (
     GENESIS_HASH,
+    MAX_TRANSACTION_BYTES,
     AccessControlEntryRecord,
     ConfigRecord,
     FeedHead,
     FeedPoll,
     Record,
     RemoveAccessControlEntryRecord,
+    record_bytes,
     record_hash,
 )
 from app.core.token import Token
@@ -139,6 +144,9 @@ class Tables:
         if sum(map(len, matches)) > MAX_RECORDS_PER_USER_OP:
             refusal = "Cannot remove more than 10000 acls in a single delete operation."
             return InvalidRequestException(refusal), []
+        size = sum(len("".join(acl.binding.words).encode()) for some in matches for acl in some)
+        if size > MAX_TRANSACTION_BYTES:
+            return size_refusal(size, "ask for fewer"), []
         gone = {acl.id: acl for some in matches for acl in some}
         frame = (BIRTH, mutation.actor, b"", mutation.comment)
         return DeleteAclsOutcome(matches), [RemoveAccessControlEntryRecord(0, 0, acl, *frame) for acl in gone.values()]
@@ -148,6 +156,18 @@ class Tables:
         gone = sorted(ended, key=lambda acl: (acl.expires_at, acl.id))[: mutation.at_most]
         frame = (BIRTH, mutation.actor, b"", mutation.comment)
         return ExpireAclsOutcome(len(gone)), [RemoveAccessControlEntryRecord(0, 0, acl, *frame) for acl in gone]
+
+
+def _fitting(
+    mutation: Mutation, outcome: Outcome | ApiException, records: list[Record], room: int
+) -> tuple[Outcome | ApiException, list[Record]] | None:
+    """What the mutation comes to in a transaction that holds so many more bytes; None if it belongs in the next one."""
+    if isinstance(mutation, ExpireAcls):
+        records = records[: bisect_right(list(accumulate(map(record_bytes, records))), room)] or records[:1]
+    size = sum(map(record_bytes, records))
+    if size > MAX_TRANSACTION_BYTES:
+        return size_refusal(size, "ask for fewer"), []
+    return (outcome, records) if size <= room else None
 
 
 def slice_of(acls: Sequence[StandardAcl]) -> AclSlice:
@@ -334,6 +354,7 @@ class FakeStore:
         within = self.tables.copy()
         drafts: list[Record] = []
         outcomes: list[Outcome | ApiException] = []
+        room = MAX_TRANSACTION_BYTES
         for mutation in mutations:
             guard = mutation.guard
             refusal = (
@@ -342,7 +363,11 @@ class FakeStore:
             if refusal is not None:
                 outcomes.append(refusal)
                 continue
-            outcome, some = within.draft(mutation, self.now())
+            fitting = _fitting(mutation, *within.draft(mutation, self.now()), room)
+            if fitting is None:
+                break
+            outcome, some = fitting
+            room -= sum(map(record_bytes, some))
             for draft in some:
                 within.replay(draft)
             drafts += some
@@ -376,6 +401,9 @@ class FakeStore:
         for each in again.results if isinstance(again, CreateAclsOutcome) else ():
             if isinstance(each, ApiException):
                 raise each
+        size = max(sum(map(record_bytes, new)), sum(map(record_bytes, changed)))
+        if size > MAX_TRANSACTION_BYTES:
+            raise size_refusal(size, "ask for fewer")
         before = self.tables.last_offset
         if self.commit_unknown != "lost" and new:
             self.append(self.chained(new))

@@ -18,8 +18,8 @@ from app.core.index.tree import AclIndex
 from app.core.index.unions import Union, Unions
 from app.core.kafka.bindings import AclBinding, AclRow, AclSlice, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.kafka.configs import AuthorizerConfig, effective_config, validate_config
-from app.core.kafka.errors import InvalidRequestException, PoisonedRecordException
+from app.core.kafka.configs import CONFIG_NAMES, AuthorizerConfig, effective_config, validate_config
+from app.core.kafka.errors import InvalidRequestException, PoisonedRecordException, UnknownRecordException
 from app.core.kafka.hosts import ClientAddress
 from app.core.records import (
     GENESIS_HASH,
@@ -54,7 +54,7 @@ class AuthorizerImage:
     """The ACLs and configuration at one offset of one store.
 
     `offset` is -1, `epoch` and `cluster_id` are None until the first load; `overrides` are the stored configuration
-    values that stand over the start-up ones.
+    values that stand over the start-up ones, also those of names that only a later version knows.
     """
 
     startup: AuthorizerConfig
@@ -197,7 +197,7 @@ class ImageBuilder:
         """Add one slice of the snapshot. Raises PoisonedRecordException for a row that is no ACL."""
         for row in rows:
             if row[1:5] not in _ACL_CODES:
-                raise PoisonedRecordException(-1, f"the snapshot holds an ACL with unknown codes {row[1:5]}")
+                raise UnknownRecordException(-1, f"the snapshot holds an ACL with unknown codes {row[1:5]}")
         add_rows(self.index, rows)
 
     def add_terms(self, some: AclSlice) -> None:
@@ -210,7 +210,10 @@ class ImageBuilder:
         self._digest = (self._digest or 0) + some.digest
 
     def set_configs(self, overrides: Mapping[str, str]) -> None:
-        """Take the snapshot's stored configuration, once. Raises PoisonedRecordException for a value that is none."""
+        """Take the snapshot's stored configuration, once.
+
+        Names that this version does not know are kept. Raises PoisonedRecordException for a known one's invalid value.
+        """
         for name, value in overrides.items():
             _check_config(-1, name, value)
         self._overrides = dict(overrides)
@@ -277,7 +280,7 @@ class _Checks:
     def _follow_acl(self, record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> None:
         acl, binding = record.acl, record.acl.binding
         if acl.row[1:5] not in _ACL_CODES:
-            raise PoisonedRecordException(record.offset, "the ACL has unknown codes")
+            raise UnknownRecordException(record.offset, "the ACL has unknown codes")
         present = self._changed[binding] if binding in self._changed else self._index.find(binding)
         if isinstance(record, AccessControlEntryRecord):
             if present is not None:
@@ -317,6 +320,11 @@ def _after(image: AuthorizerImage, last: Record, checks: _Checks) -> AuthorizerI
 
 
 def _check_config(offset: int, name: str, value: str | None) -> None:
+    # A later version may have properties that this one does not know: they are kept, proved and handed on.
+    if name not in CONFIG_NAMES:
+        if not name or "\0" in name or "\0" in (value or ""):
+            raise PoisonedRecordException(offset, "no property can have this name or value")
+        return
     try:
         validate_config(name, value)
     except InvalidRequestException as refusal:

@@ -8,13 +8,27 @@ from uuid import UUID
 from app.core.epochs import Epochs, Standing
 from app.core.groups import Groups
 from app.core.kafka.bindings import NO_TERMS, NewAcl, StandardAcl
-from app.core.kafka.errors import ApiException, InvalidUpdateVersionException, TokenEpochMismatchException
+from app.core.kafka.errors import (
+    ApiException,
+    InvalidUpdateVersionException,
+    PolicyViolationException,
+    TokenEpochMismatchException,
+)
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import ClientAddress
+from app.core.records import MAX_TRANSACTION_BYTES
 from app.core.token import Token
 
 MAX_RECORDS_PER_USER_OP = 10_000
 """More new ACLs, or more removals, than this in one call are refused whole (Kafka's own bound)."""
+
+
+def size_refusal(size: int, way_out: str) -> PolicyViolationException:
+    """Why a call is not written whose records have so many bytes, or more: no transaction holds them."""
+    return PolicyViolationException(
+        f"this call would write at least {size:,} bytes of records, but one transaction holds at most "
+        f"{MAX_TRANSACTION_BYTES:,}, so nothing was written; {way_out}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +80,10 @@ EXPIRY_ACTOR = "klamm:expiry"
 
 @dataclass(frozen=True, slots=True)
 class ExpireAcls:
-    """Removes ACLs that have ended by the store's clock: at most this many, the first to end first."""
+    """Removes ACLs that have ended by the store's clock, the first to end first.
+
+    At most this many, and no more than one transaction holds.
+    """
 
     at_most: int
     actor: str = EXPIRY_ACTOR
@@ -151,7 +168,11 @@ Outcome = CreateAclsOutcome | DeleteAclsOutcome | AlterConfigsOutcome | ExpireAc
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
-    """What one committed transaction did: an outcome or a refusal a mutation, in order, and the head after it."""
+    """What one committed transaction did, and the head after it.
+
+    `outcomes` has an outcome or a refusal for each of the first mutations, in order, and for at least one. Those behind
+    them did not fit in the transaction: nothing of them was written or decided, so they belong in the next one.
+    """
 
     outcomes: Sequence[Outcome | ApiException]
     epoch: UUID

@@ -20,6 +20,12 @@ _NUMBERS = Struct(">QQq")
 
 GENESIS_HASH = bytes(32)
 
+MAX_TRANSACTION_BYTES = 16 * 1024 * 1024
+"""The most bytes of canonical records in one transaction (docs/feed.md).
+
+A transaction is never split, so whoever writes one keeps to this bound. The bounds of those who read it follow from it.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class AccessControlEntryRecord:
@@ -139,6 +145,11 @@ def canonical_record(record: Record) -> bytes:
         parts.append(b"\0" if ends is None else b"\1" + seconds_of(ends).to_bytes(8, "big", signed=True))
         parts.append(_optional(record.acl.owner))
     return b"".join([b"\2", *parts, _optional(record.comment)])
+
+
+def record_bytes(record: Record) -> int:
+    """The size of the canonical record, which neither its offsets nor its hash change."""
+    return len(canonical_record(record))
 
 
 def _optional(text: str | None) -> bytes:

@@ -8,12 +8,20 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from app.core.records import MAX_TRANSACTION_BYTES
+
 MAX_ACLS = 1_000
 """ACLs of one `acls` event."""
 
 EndReason = Literal["draining", "slow", "reload", "caller"]
 
-MAX_LINE_BYTES = 64 << 20
+MAX_LINE_BYTES = 8 * MAX_TRANSACTION_BYTES
+"""The longest line of a stream or file. JSON needs up to six bytes for one of a canonical record, where all are control
+characters.
+"""
+
+MAX_ACLS_CHARACTERS = 1024 * 1024
+"""Names, principals, hosts and owners of one `acls` event, unless a single ACL has more."""
 
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 

@@ -10,19 +10,25 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from datetime import UTC, datetime
+from itertools import islice, takewhile
 from uuid import uuid4
 
 from app.core.backoff import Backoff
 from app.core.continuity import KnownHistory
 from app.core.kafka.bindings import NewAcl
 from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException, TokenEpochMismatchException
+from app.core.kafka.validation import MAX_OWNER
 from app.core.mutations import BatchOutcome, BulkAcl
+from app.core.records import GENESIS_HASH, MAX_TRANSACTION_BYTES, AccessControlEntryRecord, record_bytes
 from app.core.token import Token
 from app.runtime.deadlines import bounded, stop
 from app.runtime.ports import BulkStore
 
 _SLICE = 100  # bindings prepared in one step: about a millisecond, during which PostgreSQL's answer waits
+_ANY_TIME = datetime.fromtimestamp(0, UTC)
+_TERMS_BYTES = 20 + 4 * MAX_OWNER
+"""The most that an end and an owner, which an existing ACL may keep, add to a record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +36,8 @@ class ImportOptions:
     """Times are in seconds. `clock` is monotonic; `jitter` draws a number between two others."""
 
     batch_acls: int = 1_000
-    """A replica applies a batch in one step of its event loop, and other writers wait for its end."""
+    """A replica applies a batch in one step of its event loop, and other writers wait for its end. Of ACLs with long
+    names fewer come in one: no more than a transaction holds."""
     acls_per_s: int = 15_000
     """New ACLs at most, 0 for no bound: replicas need several times what a COPY does, and updates made meanwhile wait
     until they have caught up."""
@@ -60,6 +67,8 @@ class ImportCounts:
 class _Batch:
     acls: dict[bytes, BulkAcl] = field(default_factory=dict)
     read: int = 0
+    bytes: int = 0
+    """The most that its records can have."""
 
 
 class Importer:
@@ -82,6 +91,8 @@ class Importer:
         self._backoff = Backoff(self._options.first_backoff_s, self._options.max_backoff_s, self._options.jitter)
         self._stopped = asyncio.Event()
         self._own = OffsetRanges()
+        self._left: list[NewAcl] = []
+        """What was read, but did not fit in the batch before."""
         self._known = KnownHistory()
         self._next_at = 0.0  # the clock's time before which the next batch would be too fast
 
@@ -115,18 +126,30 @@ class Importer:
                 await bounded(self._store.close(), self._options.close_timeout_s)
 
     async def _next(self, source: Iterator[NewAcl]) -> _Batch:
+        """As many as an option and a transaction of the feed allow."""
         batch = _Batch()
         while batch.read < self._options.batch_acls:
-            some = list(islice(source, min(_SLICE, self._options.batch_acls - batch.read)))
-            if not some:
-                break
-            for acl in some:
-                key = acl.binding.natural_key
-                before = batch.acls.get(key)
-                batch.acls[key] = BulkAcl(uuid4(), acl) if before is None else BulkAcl(before.id, before.acl.then(acl))
-            batch.read += len(some)
+            some = self._left or list(islice(source, min(_SLICE, self._options.batch_acls - batch.read)))
+            taken = sum(takewhile(bool, (self._take(acl, batch) for acl in some)))
+            self._left = some[taken:]
             await asyncio.sleep(0)
+            if self._left or not some:
+                break
         return batch
+
+    def _take(self, acl: NewAcl, batch: _Batch) -> bool:
+        """Whether the batch still holds it."""
+        new = BulkAcl(uuid4(), acl)
+        record = AccessControlEntryRecord(0, 0, new.stored, _ANY_TIME, self._actor, GENESIS_HASH, self._comment)
+        size = record_bytes(record) + _TERMS_BYTES
+        if batch.read and batch.bytes + size > MAX_TRANSACTION_BYTES:
+            return False
+        key = acl.binding.natural_key
+        before = batch.acls.get(key)
+        batch.acls[key] = new if before is None else BulkAcl(before.id, before.acl.then(acl))
+        batch.bytes += size
+        batch.read += 1
+        return True
 
     async def _write(self, batch: _Batch) -> bool:
         """False if the import was stopped before the batch was written."""

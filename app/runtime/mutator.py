@@ -219,10 +219,15 @@ class Mutator:
                 return await self._write_one_by_one(group)
         self._why_waiting = _BUSY
         token = Token(written.epoch, written.last_offset)
-        done = [pending.settle(outcome, token) for pending, outcome in zip(group, written.outcomes, strict=True)]
+        if group and not 0 < len(written.outcomes) <= len(group):
+            raise ValueError(f"the store gave {len(written.outcomes)} outcomes for {len(group)} mutations")
+        done = [pending.settle(outcome, token) for pending, outcome in zip(group, written.outcomes, strict=False)]
         self._log.tell(done, token)
         self._metrics.mutator_groups_written += bool(group)
-        self._metrics.mutator_mutations_written += len(group)
+        self._metrics.mutator_mutations_written += len(done)
+        if len(done) < len(group):
+            # They did not fit in the transaction: each gets its own outcome in the next one.
+            self._queue_again(group[len(done) :])
         return True
 
     async def _write_one_by_one(self, group: Sequence[_Pending]) -> bool:

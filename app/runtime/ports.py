@@ -93,7 +93,8 @@ class AclStore(Protocol):
         long the store can't be reached, and the update of a caller that has left is not written.
 
         A mutation over its bound, or whose guard does not hold when its turn comes, is an ApiException among the
-        outcomes and does not affect its neighbours.
+        outcomes and does not affect its neighbours. If all of them together would be more than one transaction holds
+        (`core.records.MAX_TRANSACTION_BYTES`), only the first ones that fit are written, and only they have outcomes.
         """
 
     async def close(self) -> None: ...
@@ -104,6 +105,8 @@ class BulkStore(Protocol):
         self, acls: Mapping[bytes, BulkAcl], actor: str, known: KnownHistory, comment: str | None = None
     ) -> BatchOutcome:
         """Writes the batch in one transaction. The keys of `acls` are the natural ones.
+
+        Raises PolicyViolationException, with nothing written, for more than one transaction holds.
 
         ACLs that exist get the terms given here, which must lie ahead, as by createAcls. `known` is as in
         `AclStore.write`. A batch whose outcome is unknown may be given again, with the same ids.

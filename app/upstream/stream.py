@@ -11,6 +11,7 @@ from app.core.continuity import FeedPosition
 from app.core.kafka.errors import InvalidRequestException, PoisonedRecordException, StoreUnavailableException
 from app.core.token import Token
 from app.formats.feed_events import (
+    MAX_LINE_BYTES,
     Bookmark,
     Event,
     NoEventError,
@@ -27,7 +28,6 @@ _WATCH = "/v1/watch"
 _ANSWER_S = 16.0
 """A service that is behind the token waits up to five seconds before it says so."""
 _LEAST_SILENCE_S = 3.0
-_MAX_LINE_BYTES = 64 << 20
 _LONG_BYTES = 256 << 10
 _AT_ONCE = 500  # records that are decoded in one step: a millisecond
 
@@ -135,5 +135,5 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
             begun, size, start = [], 0, end + 1
         begun.append(part[start:])
         size += len(part) - start
-        if size > _MAX_LINE_BYTES:
-            raise NoEventError(f"a line is longer than {_MAX_LINE_BYTES} bytes, so it is not an event")
+        if size > MAX_LINE_BYTES:
+            raise NoEventError(f"a line is longer than {MAX_LINE_BYTES} bytes, so it is not an event")

@@ -48,10 +48,10 @@ async def check(database: Connection, bindings: Sequence[AclBinding], wanted: Se
     await transaction.start()
     await insert(database, bindings)
     head = await lock_head(database, KnownHistory(), UNKNOWN_SERVER)
-    found = await select_matches(FeedTransaction(database, head), wanted, 10_000)
+    found = await select_matches(FeedTransaction(database, head), wanted, 10_000, 1 << 30)
     await transaction.rollback()
 
-    assert found is not None
+    assert isinstance(found, list)
     assert [[acl.binding for acl in some] for some in found] == [
         sorted(filter(each.matches, bindings), key=sort_key) for each in wanted
     ]
@@ -114,7 +114,7 @@ async def test_filters_fit_an_index(database: Connection, wanted: AclBindingFilt
     (typed, *_) = with_types(wanted)
     statement, columns = selection._statement(shape_of(typed)), columns_of([(0, typed)])
 
-    plan = await database.fetch("EXPLAIN " + statement, *columns, 10_001)
+    plan = await database.fetch("EXPLAIN " + statement, *columns, 10_001, 1 << 24)
 
     assert index in "\n".join(row[0] for row in plan)
 

@@ -15,6 +15,7 @@ from app.client.http.access import UNIX, Access
 from app.client.http.credentials import Bearer, tls_context
 from app.client.http.replies import ServiceError, text_or_none
 from app.core.backoff import Backoff
+from app.formats.feed_events import MAX_LINE_BYTES
 
 MAX_REPLY_BYTES = 128 * 1024 * 1024
 """More than a page of 1,000 ACLs can hold, however long their names are."""
@@ -123,8 +124,8 @@ class Exchange:
                 yield bytes(kept) + line
                 kept.clear()
             kept += rest
-            if len(kept) > MAX_REPLY_BYTES:
-                raise ServiceError(f"`{self._access.url}` sent a line of more than {MAX_REPLY_BYTES} bytes")
+            if len(kept) > MAX_LINE_BYTES:
+                raise ServiceError(f"`{self._access.url}` sent a line of more than {MAX_LINE_BYTES} bytes")
 
     def _attempt(self, request: _Request, deadline: float) -> dict[str, object]:
         client = self._reads if request.idempotent else self._updates

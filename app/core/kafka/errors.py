@@ -190,3 +190,7 @@ class PoisonedRecordException(Exception):
         super().__init__(f"record {offset}: {why}" if offset >= 0 else why)
         self.offset = offset
         self.why = why
+
+
+class UnknownRecordException(PoisonedRecordException):
+    """A record, or an ACL of a snapshot, of a later version than this one: it may be right, but can't be read here."""

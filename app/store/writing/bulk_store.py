@@ -6,8 +6,8 @@ from app.core.continuity import KnownHistory
 from app.core.digest import acl_digest
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.errors import ApiException
-from app.core.mutations import BatchOutcome, BulkAcl, CreateAcls
-from app.core.records import AccessControlEntryRecord
+from app.core.mutations import BatchOutcome, BulkAcl, CreateAcls, size_refusal
+from app.core.records import MAX_TRANSACTION_BYTES, AccessControlEntryRecord, record_bytes
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import StoreTimeouts
 from app.store.rows import in_slices
@@ -63,10 +63,13 @@ async def _change(transaction: FeedTransaction, creates: CreateAcls) -> int:
 async def _add(transaction: FeedTransaction, new: Mapping[bytes, StandardAcl], actor: str, comment: str | None) -> None:
     head = transaction.head
     drafts: list[AccessControlEntryRecord] = []
-    digest = 0
+    digest = size = 0
     async for some in in_slices(list(new.items())):
         for offset, (key, acl) in enumerate(some, head.last_offset + len(drafts) + 1):
             drafts.append(AccessControlEntryRecord(offset, 0, acl, head.recorded_at, actor, b"", comment))
             transaction.add(acl, key, drafts[-1])
             digest += acl_digest(acl)
+            size += record_bytes(drafts[-1])
+        if size > MAX_TRANSACTION_BYTES:
+            raise size_refusal(size, "import fewer ACLs in one batch")
     await transaction.append(drafts, digest)

@@ -1,7 +1,10 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import NoReturn
+from uuid import uuid4
 
 import pytest
 
@@ -10,6 +13,7 @@ from app.core.kafka.bindings import NewAcl
 from app.core.kafka.errors import StoreUnavailableException, TokenEpochMismatchException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import BulkAcl
+from app.core.records import MAX_TRANSACTION_BYTES, record_bytes
 from app.core.token import Token
 from app.runtime.importing import ImportCounts, Importer, ImportOptions, OffsetRanges
 from tests.fakes import FakeStore
@@ -64,6 +68,31 @@ async def test_all_bindings_go_into_the_store_in_order_and_in_batches() -> None:
     assert [report.read for report in world.reports] == [10, 20, 25]
     assert not world.importer.counts.interrupted
     assert world.store.closed == ["store"]
+
+
+@in_virtual_time
+@pytest.mark.parametrize("batch_acls", [150, 1_000])
+async def test_no_batch_is_longer_than_a_transaction_may_be(batch_acls: int) -> None:
+    store = FakeStore()
+    owned = [NewAcl(topic(f"{at}" + "x" * 32_000), None, "\U0001f600" * 200) for at in range(20)]
+    await store.add({each.binding.natural_key: BulkAcl(uuid4(), each) for each in owned}, ACTOR, KnownHistory())
+    store.batches.clear()
+    # What has an owner already keeps it.
+    ends = [NewAcl(each.binding, datetime(2099, 1, 1, tzinfo=UTC)) for each in owned]
+    others = [NewAcl(topic(f"new{at}" + "x" * 32_000)) for at in range(1_230)]
+    world = _World(replace(_OPTIONS, batch_acls=batch_acls))
+    world.store = world.importer._store = store
+
+    await world.importer.run([*ends, *others, *others[:10]])
+
+    assert world.counts == (1_260, 1_230, 20, 10)
+    assert sum(world.sizes) == 1_260
+    assert max(world.sizes) <= batch_acls
+    assert len(world.sizes) == (9 if batch_acls == 150 else 3)
+    by_last: dict[int, int] = {}
+    for record in store.tables.records:
+        by_last[record.tx_last] = by_last.get(record.tx_last, 0) + record_bytes(record)
+    assert MAX_TRANSACTION_BYTES // 8 < max(by_last.values()) <= MAX_TRANSACTION_BYTES
 
 
 @in_virtual_time

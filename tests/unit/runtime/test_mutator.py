@@ -385,7 +385,7 @@ async def test_a_cancelled_caller_breaks_nothing() -> None:
 
 
 @in_virtual_time
-async def test_a_store_that_answers_too_few_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_answers_nothing_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
 
     async def short(mutations: Iterable[Mutation], _known: KnownHistory) -> GroupOutcome:
@@ -483,3 +483,81 @@ async def test_each_outage_begins_with_short_rests() -> None:
             store.unreachable, back_at = False, now()
             await task
             assert now() - back_at < 0.15
+
+
+# a transaction is bounded
+
+HALF = [f"{number:04d}" + "x" * 32_000 for number in range(300)]
+"""More than half of what a transaction holds."""
+
+
+@in_virtual_time
+async def test_what_one_transaction_does_not_hold_goes_into_the_next_and_each_keeps_its_outcome() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        store.hang("write")
+        tasks = [submit(mutator, create("first"))]
+        await asyncio.sleep(0.1)
+        tasks += [submit(mutator, create(*(f"{letter}{name}" for name in HALF))) for letter in "abc"]
+        tasks += [submit(mutator, create("after")), submit(mutator, delete(f"a{HALF[0]}"))]
+        await asyncio.sleep(0.1)
+        store.release("write")
+        done = await asyncio.gather(*tasks)
+        assert [len(group) for group in store.groups] == [1, 5, 4, 3]
+        assert [each.token.offset for each in done] == [1, 301, 601, 903, 903, 903]
+        assert [len(created(each.outcome)) for each in done[:5]] == [1, 300, 300, 300, 1]
+        assert len(matches(done[5].outcome)[0]) == 1
+        assert mutator._metrics.mutator_groups_written == 4
+        assert mutator._metrics.mutator_mutations_written == 6
+        assert mutator._metrics.mutator_queue_size == 0
+
+
+@in_virtual_time
+async def test_nothing_is_written_in_the_next_transaction_for_who_has_left() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        store.hang("write")
+        first = submit(mutator, create(*(f"a{name}" for name in HALF)))
+        hasty = submit(mutator, create(*(f"b{name}" for name in HALF)), 2)
+        with pytest.raises(RequestTimedOutException, match="unknown"):
+            await hasty
+        store.release("write")
+        await first
+        await mutator.submit(create("after"), 5)
+        assert [len(group) for group in store.groups] == [2, 1]
+        assert len(names_of(store)) == 301
+
+
+@in_virtual_time
+async def test_what_no_transaction_holds_is_refused_and_hinders_nobody() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        too_long = submit(mutator, create(*(f"{letter}{name}" for letter in "ab" for name in HALF)))
+        others = [submit(mutator, create(*(f"{letter}{name}" for name in HALF))) for letter in "ab"]
+        with pytest.raises(PolicyViolationException, match=r"at least 19,\d\d\d,\d\d\d bytes"):
+            await too_long
+        await asyncio.gather(*others)
+        assert len(names_of(store)) == 600
+        # The refused one was not tried again.
+        assert sum(too_long_mutation(each) for group in store.groups for each in group) == 1
+
+
+def too_long_mutation(mutation: Mutation) -> bool:
+    return isinstance(mutation, CreateAcls) and len(mutation.acls) == 2 * len(HALF)
+
+
+@in_virtual_time
+async def test_what_waits_for_the_next_transaction_when_the_service_stops_was_not_written() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        store.hang("write")
+        tasks = [submit(mutator, create(*(f"{letter}{name}" for name in HALF))) for letter in "ab"]
+        await asyncio.sleep(0.1)
+        closing = asyncio.create_task(mutator.close())
+        await asyncio.sleep(0.1)
+        store.release("write")
+        await tasks[0]
+        with pytest.raises(StoreUnavailableException, match="shutting down"):
+            await tasks[1]
+        await closing
+        assert len(names_of(store)) == 300
