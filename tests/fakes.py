@@ -216,7 +216,8 @@ class FakeStore:
         self.poisoned_snapshot = False
         self.digest_unknown = False
         self.poisoned_offset: int | None = None
-        """A record that can't be read: looks that come to it raise."""
+        """A record that can't be read: looks that come to it raise `poison`."""
+        self.poison: type[PoisonedRecordException] = PoisonedRecordException
         self.notify_lost = False
         self.commit_unknown: Literal["kept", "lost"] | None = None
         self.group_fault: Callable[[Mutation], Exception | None] = lambda _: None
@@ -504,7 +505,7 @@ class FakeFeed:
         records = [] if hash_at is None else self._behind(applied_offset, limit)
         for record in records:
             if record.offset == store.poisoned_offset:
-                raise PoisonedRecordException(record.offset, "the record can't be read")
+                raise store.poison(record.offset, "the record can't be read")
         poll = FeedPoll(store.head, hash_at, records, None if store.says_no_time else store.now(), store.holds_ended)
         if store.answer_takes_s:
             await asyncio.sleep(store.answer_takes_s)

@@ -64,7 +64,7 @@ class HttpImporter:
 
     def run(self, acls: Iterable[NewAcl]) -> None:
         """Creates them in order. Can be called once. Raises ServiceError if a call fails or an ACL is refused."""
-        for batch in batches(acls, self._batch_acls):
+        for batch in batches(acls, self._batch_acls, self._comment):
             began_at = time.monotonic()
             before = self.counts.created
             self._count(batch, *self._create(batch))

@@ -109,6 +109,11 @@ class AuthorizerImage:
         """How many ACLs there are; -1 until loaded (KIP-504)."""
         return len(self.index) if self.loading_complete else -1
 
+    @property
+    def unknown_configs(self) -> list[str]:
+        """Names of stored properties that only a later version knows; they have no effect here."""
+        return [name for name in self.overrides if name not in CONFIG_NAMES]
+
     def as_of(self, now: float) -> "AuthorizerImage":
         """The same ACLs as they stand at this time."""
         return self if now == self.now else replace(self, now=now, _askers={})

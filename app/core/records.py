@@ -115,6 +115,9 @@ class FeedPoll:
     is_of_primary: bool = True
 
 
+LATEST_HASH_VERSION = 2
+
+
 def hash_version(record: Record) -> int:
     """Which of the two forms a record is hashed in: 1, or 2 if it says anything that form 1 has no place for."""
     if record.comment is not None:

@@ -21,13 +21,17 @@ characters.
 """
 
 MAX_ACLS_CHARACTERS = 1024 * 1024
-"""Names, principals, hosts and owners of one `acls` event, unless a single ACL has more."""
+"""Of names, principals and hosts in one `acls` event, which is full once it has so many."""
 
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class NoEventError(ValueError):
     """A line, or a field of it, is not what docs/feed.md says."""
+
+
+class UnknownValueError(NoEventError):
+    """A record or an ACL of a later version than this one."""
 
 
 class FeedAcl(msgspec.Struct, gc=False):

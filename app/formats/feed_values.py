@@ -13,7 +13,9 @@ from app.core.epochs import Epoch, Epochs
 from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import NO_TERMS, AclBinding, AclRow, AclSlice, AclTerms, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.validation import refusal_of_owner, refusal_of_texts
 from app.core.records import (
+    LATEST_HASH_VERSION,
     AccessControlEntryRecord,
     ConfigRecord,
     Record,
@@ -21,6 +23,7 @@ from app.core.records import (
     hash_version,
     record_hash,
 )
+from app.core.spelling import printable
 from app.core.token import Token
 from app.formats.feed_events import (
     Acls,
@@ -32,8 +35,11 @@ from app.formats.feed_events import (
     Snapshot,
     Synced,
     Transaction,
+    UnknownValueError,
     encode,
 )
+
+_MOST_SHOWN = 300
 
 
 def acl_fields(acl: StandardAcl) -> FeedAcl:
@@ -41,33 +47,22 @@ def acl_fields(acl: StandardAcl) -> FeedAcl:
 
 
 def acl_in(fields: FeedAcl) -> StandardAcl:
-    """Raises NoEventError."""
+    """Raises NoEventError for an ACL that no store holds, UnknownValueError for one of a later version."""
     acl_id, *words, ends, owner = msgspec.structs.astuple(fields)
-    try:
-        return StandardAcl(acl_id, AclBinding.from_words(words), _whole_second(ends), owner)
-    except KeyError as word:
-        raise NoEventError(f"the ACL {acl_id} has a value that Kafka does not have: {word}") from None
+    resource_type, _, _, _ = _codes_in(fields)
+    _check_texts(fields, resource_type)
+    return StandardAcl(acl_id, AclBinding.from_words(words), _whole_second(ends), owner)
 
 
 def slice_of(event: Acls) -> AclSlice:
-    """A part of a snapshot, for a replica's image. Raises NoEventError."""
+    """A part of a snapshot, for a replica's image. Raises as `acl_in` does."""
     rows: list[AclRow] = []
     terms: dict[bytes, AclTerms] = {}
     lines: list[bytes] = []
     for each in event.acls:
-        try:
-            row = (
-                each.id.bytes,
-                _RESOURCE_TYPES[each.resource_type],
-                _PATTERN_TYPES[each.pattern_type],
-                _OPERATIONS[each.operation],
-                _PERMISSION_TYPES[each.permission_type],
-                each.resource_name,
-                each.principal,
-                each.host,
-            )
-        except KeyError as word:
-            raise NoEventError(f"the ACL {each.id} has a value that Kafka does not have: {word}") from None
+        codes = _codes_in(each)
+        _check_texts(each, codes[0])
+        row = (each.id.bytes, *codes, each.resource_name, each.principal, each.host)
         its_terms = NO_TERMS
         if each.expires_at is not None or each.owner is not None:
             its_terms = terms[each.id.bytes] = AclTerms(_whole_second(each.expires_at), each.owner)
@@ -156,23 +151,51 @@ def digest_of(digest: int | None) -> str | None:
 def _record_in(fields: FeedRecord, offset: int, tx_last: int, at: datetime) -> Record:
     record: Record
     actor, comment = fields.actor, fields.comment
+    if fields.hash_version > LATEST_HASH_VERSION or fields.kind not in _KINDS:
+        raise UnknownValueError(
+            f"record {offset} is a `{fields.kind}` of hash version {fields.hash_version}, which this version can't read"
+        )
     kind = _ACL_RECORDS.get(fields.kind)
     if kind is not None and isinstance(fields.acl, FeedAcl):
         record = kind(offset, tx_last, acl_in(fields.acl), at, actor, b"", comment)
-    elif fields.kind == "ConfigRecord" and isinstance(fields.name, str) and not isinstance(fields.value, UnsetType):
+    elif kind is None and isinstance(fields.name, str) and not isinstance(fields.value, UnsetType):
         record = ConfigRecord(offset, tx_last, fields.name, fields.value, at, actor, b"", comment)
     else:
-        raise NoEventError(f"`{fields.kind}` at offset {offset} is not a kind of record that this version can read")
+        raise NoEventError(f"the `{fields.kind}` at offset {offset} does not say what it is about")
     if fields.hash_version != hash_version(record):
         raise NoEventError(f"hash version {fields.hash_version} of record {offset} does not match its fields")
     return record
 
 
-_RESOURCE_TYPES = {each.name: int(each) for each in ResourceType}
-_PATTERN_TYPES = {each.name: int(each) for each in PatternType}
-_OPERATIONS = {each.name: int(each) for each in AclOperation}
-_PERMISSION_TYPES = {each.name: int(each) for each in AclPermissionType}
+# Only what an ACL can have: UNKNOWN, ANY and MATCH belong to filters.
+_RESOURCE_TYPES = {each.name: int(each) for each in ResourceType if each > ResourceType.ANY}
+_PATTERN_TYPES = {each.name: int(each) for each in (PatternType.LITERAL, PatternType.PREFIXED)}
+_OPERATIONS = {each.name: int(each) for each in AclOperation if each > AclOperation.ANY}
+_PERMISSION_TYPES = {each.name: int(each) for each in AclPermissionType if each > AclPermissionType.ANY}
 _ACL_RECORDS = {each.__name__: each for each in (AccessControlEntryRecord, RemoveAccessControlEntryRecord)}
+_KINDS = {*_ACL_RECORDS, ConfigRecord.__name__}
+
+
+def _codes_in(fields: FeedAcl) -> tuple[int, int, int, int]:
+    """Those of an `AclRow`. Raises UnknownValueError."""
+    try:
+        return (
+            _RESOURCE_TYPES[fields.resource_type],
+            _PATTERN_TYPES[fields.pattern_type],
+            _OPERATIONS[fields.operation],
+            _PERMISSION_TYPES[fields.permission_type],
+        )
+    except KeyError as word:
+        raise UnknownValueError(f"the ACL {fields.id} has a word that this version does not know: {word}") from None
+
+
+def _check_texts(fields: FeedAcl, resource_type: int) -> None:
+    """Raises NoEventError. A stream without digests could hold anything."""
+    refusal = refusal_of_texts(resource_type, fields.resource_name, fields.principal, fields.host)
+    if refusal is None and fields.owner is not None:
+        refusal = refusal_of_owner(fields.owner)
+    if refusal is not None:
+        raise NoEventError(f"no store holds the ACL {fields.id}: {printable(refusal, _MOST_SHOWN)}")
 
 
 def _whole_second(moment: datetime | None) -> datetime | None:

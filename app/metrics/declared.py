@@ -208,6 +208,12 @@ class Metrics:
     records_poisoned: int = _counter(
         "Polls and loads that met a record, or a row of a snapshot, that can't be applied."
     )
+    records_unknown: int = _counter(
+        "Of those, polls and loads that met a record or an ACL of a later version than this one."
+    )
+    configs_unknown: int = _gauge(
+        "Stored properties that only a later version knows; they have no effect here (describeConfigs names them)."
+    )
     feed_polls: int = _counter("Polls of the change feed.")
     feed_poll_failures: int = _counter("Polls of the change feed that failed.")
     transactions_applied: int = _counter("Transactions of the feed applied to the image.")

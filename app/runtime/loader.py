@@ -15,7 +15,7 @@ from app.core.epochs import Epochs
 from app.core.image import AuthorizerImage
 from app.core.index.tree import AclIndex
 from app.core.kafka.configs import AuthorizerConfig
-from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
+from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException, UnknownRecordException
 from app.core.records import Record
 from app.metrics.declared import Metrics
 from app.runtime.applying import ImageLostException, apply_in_steps
@@ -276,6 +276,7 @@ class Loader:
         if position is not None:
             self.polls.known.saw(position)
         self._metrics.feed_offset = image.offset
+        self._metrics.configs_unknown = len(image.unknown_configs)
         self._readiness.published(image)
         self._purgatory.reached(image)
 
@@ -287,6 +288,7 @@ class Loader:
         self._in_trouble(why)
         if isinstance(fault, PoisonedRecordException):
             self._metrics.records_poisoned += 1
+            self._metrics.records_unknown += isinstance(fault, UnknownRecordException)
         if isinstance(fault, TimeoutError):
             # It has waited enough already. A poll that never ends may be too large; a snapshot comes in parts.
             self._backoff.reset()

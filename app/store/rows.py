@@ -14,8 +14,9 @@ import msgspec
 from app.core.digest import digest_of_lines
 from app.core.kafka.bindings import NO_TERMS, AclBinding, AclRow, AclSlice, AclTerms, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.kafka.errors import PoisonedRecordException
+from app.core.kafka.errors import PoisonedRecordException, UnknownRecordException
 from app.core.records import (
+    LATEST_HASH_VERSION,
     AccessControlEntryRecord,
     ConfigRecord,
     FeedHead,
@@ -227,7 +228,10 @@ def digest_in(row: Row) -> int | None:
 
 
 def record_of(row: Row) -> Record:
+    """Raises PoisonedRecordException, or UnknownRecordException for a record of a later version."""
     offset = row["offset"]
+    if row["hash_version"] > LATEST_HASH_VERSION:
+        raise UnknownRecordException(offset, f"this version can't read hash version {row['hash_version']}")
     frame = {name: row[name] for name in ("offset", "tx_last", "recorded_at", "actor", "hash", "comment")}
     record: Record
     try:
@@ -239,9 +243,11 @@ def record_of(row: Row) -> Record:
             case "ConfigRecord" if row["config_name"] is not None:
                 record = ConfigRecord(name=row["config_name"], value=row["config_value"], **frame)
             case kind:
-                raise PoisonedRecordException(offset, f"`{kind}` is not a kind of record that this version can read")
-    except (KeyError, ValueError) as fault:
-        raise PoisonedRecordException(offset, "it has a code or a field that this version can't read") from fault
+                raise UnknownRecordException(offset, f"`{kind}` is not a kind of record that this version can read")
+    except KeyError as code:
+        raise UnknownRecordException(offset, f"its ACL has a code that this version can't read: {code}") from None
+    except ValueError as fault:
+        raise PoisonedRecordException(offset, str(fault)) from None
     if row["hash_version"] != hash_version(record):
         raise PoisonedRecordException(offset, f"hash version {row['hash_version']} does not match its fields")
     return record

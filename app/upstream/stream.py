@@ -8,7 +8,12 @@ from urllib.parse import urlencode
 import httpx
 
 from app.core.continuity import FeedPosition
-from app.core.kafka.errors import InvalidRequestException, PoisonedRecordException, StoreUnavailableException
+from app.core.kafka.errors import (
+    InvalidRequestException,
+    PoisonedRecordException,
+    StoreUnavailableException,
+    UnknownRecordException,
+)
 from app.core.token import Token
 from app.formats.feed_events import (
     MAX_LINE_BYTES,
@@ -18,6 +23,7 @@ from app.formats.feed_events import (
     Snapshot,
     Synced,
     Transaction,
+    UnknownValueError,
     decode,
     long_transaction,
     record_in,
@@ -107,6 +113,8 @@ def digest_in(event: Snapshot | Synced | Bookmark) -> int | None:
 
 
 def poisoned(offset: int, url: str, fault: Exception) -> PoisonedRecordException:
+    if isinstance(fault, UnknownValueError):
+        return UnknownRecordException(offset, f"the upstream `{url}` has what a later version has written: {fault}")
     return PoisonedRecordException(offset, f"the stream of the upstream `{url}` is damaged: {fault}")
 
 

@@ -16,6 +16,7 @@ _log = logging.getLogger(__name__)
 NAMES = ["before", "good", "torn-1", "torn-2", "torn-3", "after", "own"]
 DAMAGES = {
     "unknown operation": """UPDATE acl_record SET operation = 99 WHERE "offset" = $1""",
+    "later version": """UPDATE acl_record SET hash_version = 3 WHERE "offset" = $1""",
     "unknown kind": """UPDATE acl_record SET kind = 'PartitionRecord' WHERE "offset" = $1""",
     "other content": """UPDATE acl_record SET principal = 'User:mallory' WHERE "offset" = $1""",
     "broken chain": """UPDATE acl_record SET hash = sha256('') WHERE "offset" = $1 + 1""",
@@ -68,6 +69,8 @@ def test_a_damaged_feed_is_never_half_applied_and_a_sound_table_takes_its_place(
             assert {acl["id"] for acl in other.acls()} == set(outside.acls().values())
             assert other.metric("klamm_records_poisoned_total") >= loads - 1
             assert other.metric("klamm_image_loads_total") == loads
+            # By then it has met the three that it does not know.
+            assert other.metric("klamm_records_unknown_total") >= min(loads - 1, 3)
             outside.execute(MENDINGS["feed"])
             one.delete({"principal": "User:alice"})
     judge(asking.result(), NAMES, outside.history())

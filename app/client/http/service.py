@@ -30,7 +30,7 @@ PAGE_ACLS = 1_000
 """The largest page that the service gives."""
 
 MAX_CALL_BYTES = 6 * 1024 * 1024
-"""The most bytes of ACLs in one call, as JSON; the service takes bodies of 8 MiB."""
+"""The most bytes of ACLs in one call, as JSON; the service takes bodies of 8 MiB, and 16 MiB of records."""
 
 _MAX_LOOKS = 8
 """How often a listing starts again because the ACLs changed meanwhile."""
@@ -219,12 +219,12 @@ def looks() -> Iterator[None]:
         yield
 
 
-def batches(acls: Iterable[NewAcl], most: int) -> Iterator[list[NewAcl]]:
-    """The ACLs in lists as long as one call takes, and of at most `most`."""
+def batches(acls: Iterable[NewAcl], most: int, comment: str | None) -> Iterator[list[NewAcl]]:
+    """The ACLs in lists as long as one call takes, and of at most `most`. Each record repeats the comment."""
     batch: list[NewAcl] = []
     size = 0
     for acl in acls:
-        own = len(json.dumps(acl_body(acl))) + 1
+        own = len(json.dumps(acl_body(acl))) + 1 + len((comment or "").encode())
         if batch and (len(batch) == most or size + own > MAX_CALL_BYTES):
             yield batch
             batch, size = [], 0

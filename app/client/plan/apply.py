@@ -159,7 +159,8 @@ def carry_out(
         (_change, "change", plan.changes_in_order),
         (_delete, "delete", plan.deletes_in_order),
     )
-    calls = [(call, what, some) for call, what, acls in parts for some in batches(acls, MAX_RECORDS_PER_USER_OP)]
+    most = MAX_RECORDS_PER_USER_OP
+    calls = [(call, what, some) for call, what, acls in parts for some in batches(acls, most, comment)]
     under_way = "nothing"
     try:
         for call, what, some in calls:

@@ -5,7 +5,7 @@ property's absence mean its default.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from app.core.kafka.errors import InvalidRequestException
@@ -61,11 +61,6 @@ def effective_config(startup: AuthorizerConfig, overrides: Mapping[str, str]) ->
     """The start-up configuration under the stored values; names that this version does not know have no effect."""
     known = {name: value for name, value in overrides.items() if name in CONFIG_NAMES}
     return parse_configs({**describe(startup), **known})
-
-
-def unknown_configs(overrides: Iterable[str]) -> list[str]:
-    """The names of stored properties that only a later version knows."""
-    return [name for name in overrides if name not in CONFIG_NAMES]
 
 
 def describe(config: AuthorizerConfig) -> dict[str, str]:

@@ -8,7 +8,7 @@ concrete one is needed; resource name; UNKNOWN words; principal; host.
 
 import re
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
@@ -31,6 +31,18 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 def validate_new_acl(binding: AclBinding) -> ApiException | None:
     refusal = _refusal_of_acl(binding)
     return None if refusal is None else InvalidRequestException(refusal)
+
+
+def refusal_of_texts(resource_type: int, name: str, principal: str, host: str) -> str | None:
+    """Why no stored ACL of this type has these texts: none was ever created or imported with them."""
+    return (
+        _unkeepable("resourceName", name)
+        or _unkeepable("principal", principal)
+        or _unkeepable("host", host)
+        or _bad_name(resource_type, name)
+        or _bad_principal(principal)
+        or _bad_host(host)
+    )
 
 
 def validate_terms(acl: NewAcl) -> ApiException | None:
@@ -143,8 +155,8 @@ def _bad_words(
     return filter_word, unknown_word
 
 
-def _bad_name(resource_type: ResourceType, name: str) -> str | None:
-    if name != CLUSTER_NAME and resource_type is _CLUSTER:
+def _bad_name(resource_type: int, name: str) -> str | None:
+    if name != CLUSTER_NAME and resource_type == _CLUSTER:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     return None if name else "Invalid empty resource name"
 
@@ -158,6 +170,7 @@ def _bad_principal(principal: str) -> str | None:
     )
 
 
+@lru_cache(maxsize=1_024)
 def _bad_host(host: str) -> str | None:
     if not host:
         return "Host pattern cannot be null or empty"

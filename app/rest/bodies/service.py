@@ -69,6 +69,10 @@ class DescribeConfigsResponse(Reply):
     """Every property that can change while the service runs."""
 
     configs: list[ConfigEntry]
+    unknown_names: Annotated[
+        list[str],
+        doc("Stored properties that only a later version knows. They have no effect here, and can't be changed here."),
+    ]
     token: Token
 
 
@@ -123,6 +127,7 @@ DESCRIBE_CONFIGS_EXAMPLE = Example(
             {"name": "max.staleness.ms", "value": "", "source": "STARTUP"},
             {"name": "audit.level", "value": "INFO", "source": "STARTUP"},
         ],
+        "unknown_names": [],
         "token": TOKEN,
     },
 )

@@ -71,9 +71,11 @@ async def describe_configs(authorizer: CurrentAuthorizer, reader: CurrentReader)
 
     An admin caller needs DESCRIBE_CONFIGS on the cluster.
     """
-    entries, token = authorizer.describe_configs(reader), authorizer.image.token
+    entries, image = authorizer.describe_configs(reader), authorizer.image
+    token = image.token
     return bodies.DescribeConfigsResponse(
         configs=[bodies.ConfigEntry(name=each.name, value=each.value, source=each.source) for each in entries],
+        unknown_names=image.unknown_configs,
         token=None if token is None else str(token),
     )
 

@@ -11,7 +11,7 @@ from app.core.index.table import SortKey, sort_key
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.filters import AclBindingFilter
 from app.core.records import AccessControlEntryRecord, ConfigRecord, Record
-from app.formats.feed_events import MAX_ACLS, Acls, encode
+from app.formats.feed_events import MAX_ACLS, MAX_ACLS_CHARACTERS, Acls, encode
 from app.formats.feed_values import acl_fields, configs_of, snapshot_of, synced_of
 from app.runtime.pace import Pace
 from app.runtime.watch.recent import Line
@@ -74,14 +74,14 @@ class ImageParts:
         yield Line("snapshot", None, encode(snapshot_of(image, self._store_time())))
         # INVARIANT: what has passed is noted before each step of the search.
         await self._catch_up(pace)
-        part: list[StandardAcl] = []
+        part = _Part()
         for found in search(image.index, self._filter):
-            part += [each for each in found if each.id not in self._new and each.id not in self._kept]
+            own = [each for each in found if each.id not in self._new and each.id not in self._kept]
             if found:
                 self._at = sort_key(found[-1].binding)
-            while len(part) >= MAX_ACLS:
-                yield self._part(part[:MAX_ACLS])
-                part = part[MAX_ACLS:]
+            for each in own:
+                if part.add(each):
+                    yield part.line()
             await pace.breathe()
             # INVARIANT: an index that is no longer in use is never read: it may be half dismantled.
             if not is_in_use():
@@ -89,15 +89,14 @@ class ImageParts:
             if self._changes > MAX_CHANGES:
                 raise ImageLeftException(is_too_slow=True)
             await self._catch_up(pace)
-        part += [each for each in self._kept.values() if self._filter.matches(each.binding)]
-        for start in range(0, len(part), MAX_ACLS):
-            yield self._part(part[start : start + MAX_ACLS])
-            await asyncio.sleep(0)
+        for each in self._kept.values():
+            if self._filter.matches(each.binding) and part.add(each):
+                yield part.line()
+                await asyncio.sleep(0)
+        if part.acls:
+            yield part.line()
         yield Line("configs", None, encode(configs_of(image)))
         yield Line("synced", str(image.token), encode(synced_of(image, self._store_time())))
-
-    def _part(self, acls: Sequence[StandardAcl]) -> Line:
-        return Line("acls", None, encode(Acls([acl_fields(each) for each in acls])))
 
     async def _catch_up(self, pace: Pace) -> None:
         """Notes what has passed, before the search goes on."""
@@ -112,3 +111,22 @@ class ImageParts:
         acl = record.acl
         if acl.id not in self._new and (self._at is None or sort_key(acl.binding) > self._at):
             self._kept.setdefault(acl.id, self._before.get(acl.id, acl))
+
+
+class _Part:
+    """The ACLs of the next event."""
+
+    def __init__(self) -> None:
+        self.acls: list[StandardAcl] = []
+        self._characters = 0
+
+    def add(self, acl: StandardAcl) -> bool:
+        """Whether the event is full now. INVARIANT: no reader's longest line holds less than one that is full."""
+        binding = acl.binding
+        self._characters += len(binding.resource_name) + len(binding.principal) + len(binding.host)
+        self.acls.append(acl)
+        return len(self.acls) == MAX_ACLS or self._characters >= MAX_ACLS_CHARACTERS
+
+    def line(self) -> Line:
+        acls, self.acls, self._characters = self.acls, [], 0
+        return Line("acls", None, encode(Acls([acl_fields(each) for each in acls])))

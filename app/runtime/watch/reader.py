@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
+from app.core.epochs import Epochs
 from app.core.image import AuthorizerImage
 from app.core.kafka.errors import (
     ApiException,
@@ -19,7 +20,7 @@ from app.core.token import Token
 from app.formats.feed_events import End, EndReason, EpochBegan, encode
 from app.runtime.continuity import transactions_of
 from app.runtime.watch.image_parts import ImageLeftException, ImageParts
-from app.runtime.watch.recent import MAX_BYTES, PART_BYTES, Line, Part, State, is_shown, transaction_line
+from app.runtime.watch.recent import MAX_BYTES, PART_BYTES, Line, Part, State, is_shown, is_too_long, transaction_line
 from app.runtime.watch.watchers import HELD_BACK_S, Watchers
 
 Lines = Sequence[Line]
@@ -270,27 +271,34 @@ class _Reader:
 
     async def _check_reach(self) -> None:
         """Raises OffsetOutOfRangeException, StoreUnavailableException."""
+        recent = self._watchers.recent
         try:
             poll = await self._watchers.history(self._offset)
         except TimeoutError:
             raise StoreUnavailableException("the store does not answer; try again shortly") from None
         except PoisonedRecordException:
-            raise StoreUnavailableException("the store's records can't be read; the log says why") from None
+            # They may be of a later version; a snapshot needs none of them.
+            recent.block(recent.first - 1)
+            image = self._watchers.loaded_image()
+            raise _out_of_range("can't be read by this version", recent.blocked_to, image.epochs) from None
+        first = next(transactions_of(poll.records), ())
+        if first and await is_too_long(first):
+            recent.block(first[-1].offset)
         if self._is_missing(poll):
-            oldest = min(poll.head.log_start_offset, self._watchers.recent.first) - 1
-            token = str(Token(poll.head.epochs.at(oldest), oldest))
-            raise OffsetOutOfRangeException(
-                f"the records after this token are gone; the oldest token that works is `{token}`, or start again "
-                "with `snapshot=true`",
-                token,
-            )
+            oldest = min(poll.head.log_start_offset, recent.first) - 1
+            raise _out_of_range("are gone", max(oldest, recent.blocked_to), poll.head.epochs)
+        if self._offset < recent.blocked_to:
+            raise _out_of_range("can't be sent, as some are too long", recent.blocked_to, poll.head.epochs)
 
     async def _older_lines(self, image: AuthorizerImage) -> list[Line]:
         """A page of the store's records, up to what the image holds."""
+        recent = self._watchers.recent
         async with self._watchers.catching_up:
             try:
                 poll = await self._watchers.history(self._offset)
-            except (StoreUnavailableException, PoisonedRecordException, TimeoutError):
+            except (StoreUnavailableException, PoisonedRecordException, TimeoutError) as fault:
+                if isinstance(fault, PoisonedRecordException):
+                    recent.block(recent.first - 1)
                 raise _EndedError("reload") from None
             if self._is_missing(poll) or not poll.records:
                 raise _EndedError("reload")
@@ -299,6 +307,11 @@ class _Reader:
                 last = transaction[-1]
                 if last.offset > image.offset or (image.epochs and image.epochs.at(last.offset) != self._epoch):
                     break
+                if await is_too_long(transaction):
+                    recent.block(last.offset)
+                    if lines:
+                        break
+                    raise _EndedError("reload")
                 line = await self._line(transaction)
                 # The digest there is not known.
                 self._offset, self._state, self._sent_at = last.offset, (last.hash, None), last.recorded_at
@@ -311,6 +324,14 @@ class _Reader:
         if self._epoch is None or self._offset + 1 < head.log_start_offset:
             return True
         return not head.epochs.has(Token(self._epoch, self._offset), head.last_offset)
+
+
+def _out_of_range(why: str, oldest: int, epochs: Epochs | None) -> OffsetOutOfRangeException:
+    token = None if epochs is None else str(Token(epochs.at(oldest), oldest))
+    works = "" if token is None else f"the oldest token that works is `{token}`, or "
+    return OffsetOutOfRangeException(
+        f"the records after this token {why}; {works}start again with `snapshot=true`", token
+    )
 
 
 def _epoch_of(image: AuthorizerImage, after: Token) -> UUID:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from app.core.image import AuthorizerImage
 from app.core.kafka.filters import AclBindingFilter
-from app.core.records import ConfigRecord, Record
+from app.core.records import MAX_TRANSACTION_BYTES, ConfigRecord, Record, record_bytes
 from app.core.token import Token
 from app.formats.feed_events import encode
 from app.formats.feed_values import record_fields, transaction_json
@@ -21,6 +21,8 @@ from app.runtime.pace import Pace, each_paced
 MAX_RECORDS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
 PART_BYTES = 64 * 1024
+_MOST_BESIDES = 128
+"""Bytes of a canonical record besides its texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class RecentTransactions:
     def __init__(self) -> None:
         self.first = 0
         """The offset after which readers can go on from memory, plus 1."""
+        self.blocked_to = -1
+        """Readers before this offset can't go on: a transaction up to it is too long to be sent, or can't be read."""
         self._entries: deque[Entry] = deque()
         self._records = 0
         self._encoded = 0
@@ -99,7 +103,7 @@ class RecentTransactions:
         """The offset last asked for, and what follows it: nearly all readers are at the same one."""
 
     def reset(self, image: AuthorizerImage) -> None:
-        self.first = image.offset + 1
+        self.first, self.blocked_to = image.offset + 1, -1
         self._entries.clear()
         self._records = self._encoded = self._held = 0
         self._part = None
@@ -118,19 +122,30 @@ class RecentTransactions:
         """Drops the oldest that exceed the bounds; the last one stays, however large, if there are readers."""
         kept = 1 if is_read else 0
         while len(self._entries) > kept and (self._records > MAX_RECORDS or self._held > MAX_BYTES):
-            gone = self._entries.popleft()
-            self._records -= len(gone.records)
-            self._held -= gone.held
-            self._encoded -= gone.line is not None
-            self.first = gone.last + 1
+            self._drop_first()
+
+    def _drop_first(self) -> None:
+        gone = self._entries.popleft()
+        self._records -= len(gone.records)
+        self._held -= gone.held
+        self._encoded -= gone.line is not None
+        self.first = gone.last + 1
 
     async def encode(self) -> None:
-        """Encodes what is not encoded yet, in short steps; for one caller at a time."""
+        """Encodes what is not encoded yet, in short steps; for one caller at a time.
+
+        A transaction that is too long to be sent is dropped, with all before it.
+        """
         pace = Pace()
         while not self.is_encoded:
             entry = self._entries[self._encoded]
-            line = await transaction_line(entry.epoch, entry.records)
+            line = None if await is_too_long(entry.records) else await transaction_line(entry.epoch, entry.records)
             if self._encoded < len(self._entries) and self._entries[self._encoded] is entry:
+                if line is None:
+                    self.block(entry.last)
+                    while self.first <= entry.last:
+                        self._drop_first()
+                    continue
                 entry.line = line
                 self._held += len(line.json) - entry.held
                 entry.held = len(line.json)
@@ -139,6 +154,9 @@ class RecentTransactions:
                 self._encoded += 1
                 self._part = None
             await pace.breathe()
+
+    def block(self, offset: int) -> None:
+        self.blocked_to = max(self.blocked_to, offset)
 
     def after(self, offset: int) -> Iterator[Entry]:
         """The encoded transactions behind the offset, in order; it must be at least `first` - 1."""
@@ -183,6 +201,16 @@ class RecentTransactions:
         return bool(waiting) and waiting[-1].end - waiting[0].end > max_bytes
 
 
+async def is_too_long(records: Sequence[Record]) -> bool:
+    """Whether a transaction is longer than any may be: a version without this bound has written it.
+
+    No reader would take its line, so readers are told to pass it by a snapshot.
+    """
+    if 4 * sum(map(_characters, records)) + _MOST_BESIDES * len(records) <= MAX_TRANSACTION_BYTES:
+        return False
+    return sum(await each_paced(records, record_bytes)) > MAX_TRANSACTION_BYTES
+
+
 async def transaction_line(epoch: UUID, records: Sequence[Record], acl_filter: AclBindingFilter | None = None) -> Line:
     """The event with those of a transaction's records that the filter lets through; ConfigRecords are shown to all."""
     shown = [each for each in records if is_shown(each, acl_filter)]
@@ -199,5 +227,5 @@ def _characters(record: Record) -> int:
     said = len(record.actor) + len(record.comment or "")
     if isinstance(record, ConfigRecord):
         return said + len(record.name) + len(record.value or "")
-    binding = record.acl.binding
-    return said + len(binding.resource_name) + len(binding.principal) + len(binding.host)
+    binding, owner = record.acl.binding, record.acl.owner
+    return said + len(binding.resource_name) + len(binding.principal) + len(binding.host) + len(owner or "")

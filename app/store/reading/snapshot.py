@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from app.core.kafka.bindings import AclSlice
-from app.core.kafka.errors import PoisonedRecordException
+from app.core.kafka.errors import PoisonedRecordException, UnknownRecordException
 from app.core.records import FeedHead
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, StoreTimeouts, close_gently, connect
@@ -69,7 +69,10 @@ class PostgresSnapshot:
     def _slice(self, lines: Sequence[bytes]) -> AclSlice:
         try:
             return acl_slice(lines)
-        except (KeyError, ValueError) as fault:
+        except KeyError as code:
+            why = f"the snapshot holds an ACL with a code that this version can't read: {code}"
+            raise UnknownRecordException(-1, why) from None
+        except ValueError as fault:
             why = "the snapshot holds an ACL that this version can't read"
             raise PoisonedRecordException(-1, why) from fault
 

@@ -1,5 +1,6 @@
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from uuid import UUID
 
@@ -8,7 +9,8 @@ import pytest
 from app.client.http.replies import CreateResult, Refusal, ServiceError
 from app.client.http.service import MAX_CALL_BYTES, batches
 from app.client.import_over_http import HttpImportCounts, HttpImporter
-from app.core.kafka.bindings import NewAcl
+from app.core.kafka.bindings import NewAcl, StandardAcl
+from app.core.records import MAX_TRANSACTION_BYTES, AccessControlEntryRecord, record_bytes
 from tests.updates import topic
 
 REFUSED = Refusal("INVALID_REQUEST", 42, "no such thing")
@@ -164,9 +166,20 @@ def test_it_is_no_faster_than_told(slept: list[float]) -> None:
 
 def test_long_texts_make_smaller_batches() -> None:
     long = [NewAcl(topic("\x00" * 32_000 + str(at))) for at in range(50)]
-    found = list(batches(long, 1_000))
+    found = list(batches(long, 1_000, None))
     assert [each for batch in found for each in batch] == long
     assert all(6 * 32_000 * len(batch) <= MAX_CALL_BYTES for batch in found)
     assert len(found) < 6
-    assert [len(each) for each in batches(topics(7), 3)] == [3, 3, 1]
-    assert list(batches([], 3)) == []
+    assert [len(each) for each in batches(topics(7), 3, "T-1")] == [3, 3, 1]
+    assert list(batches([], 3, None)) == []
+
+
+def test_a_long_comment_which_each_record_repeats_makes_smaller_batches() -> None:
+    comment, acls = "\U0001f600" * 500, topics(6_000)
+    found = list(batches(acls, 10_000, comment))
+    frame = (datetime(2026, 1, 1, tzinfo=UTC), "User:admin", b"", comment)
+    for batch in found:
+        records = [AccessControlEntryRecord(0, 0, StandardAcl(UUID(int=1), each.binding), *frame) for each in batch]
+        assert sum(map(record_bytes, records)) < MAX_TRANSACTION_BYTES // 2
+    assert [each for batch in found for each in batch] == acls
+    assert len(found) == 3

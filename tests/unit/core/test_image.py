@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -6,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core import image as images
+from app.core.digest import digest_of
 from app.core.image import AuthorizerImage, ImageBuilder
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig, parse_configs
-from app.core.kafka.errors import PoisonedRecordException
+from app.core.kafka.errors import PoisonedRecordException, UnknownRecordException
 from app.core.kafka.hosts import parse_address
 from app.core.records import GENESIS_HASH, Record
 from app.core.token import Token
@@ -91,6 +93,27 @@ def test_a_configuration_changes_with_its_transaction_and_null_returns_it_to_the
     assert applied(back, config("audit.level", None)).config == back.config
 
 
+def test_a_property_of_a_later_version_is_kept_and_proved_but_has_no_effect() -> None:
+    before = built({})
+    changed = applied(before, config("later.property", "on"), config("audit.level", "WARN"))
+    assert changed.overrides == {"later.property": "on", "audit.level": "WARN"}
+    assert changed.unknown_configs == ["later.property"]
+    assert changed.config == replace(before.config, audit_level="WARN")
+    assert changed.digest == digest_of([], changed.overrides)
+    loaded = built(changed.overrides)
+    assert (loaded.overrides, loaded.config, loaded.digest) == (changed.overrides, changed.config, changed.digest)
+    gone_again = applied(loaded, config("later.property", None), config("audit.level", None))
+    assert (gone_again.overrides, gone_again.unknown_configs, gone_again.config) == ({}, [], before.config)
+    assert gone_again.digest == before.digest
+
+
+def built(overrides: Mapping[str, str]) -> AuthorizerImage:
+    builder = ImageBuilder(STARTUP)
+    builder.set_configs(overrides)
+    builder.check_digest(replace(HEAD, digest=digest_of([], overrides)))
+    return builder.build(HEAD)
+
+
 @given(st.data(), binding_lists)
 @LAW
 def test_following_the_feed_ends_where_a_snapshot_begins(data: st.DataObject, acls: list[AclBinding]) -> None:
@@ -137,9 +160,13 @@ def poisonings() -> dict[str, tuple[list[Record], str]]:
             transaction(1, b"\1" * 32, [put(topic("a"), 2), config("super.users", "nobody")]),
             "expected a string in format principalType:principalName but got nobody",
         ),
-        "an unknown property": (
-            transaction(1, b"\1" * 32, [put(topic("a"), 2), config("super.user", None)]),
-            "unknown property `super.user`",
+        "a property without a name": (
+            transaction(1, b"\1" * 32, [put(topic("a"), 2), config("", "x")]),
+            "no property can have this name or value",
+        ),
+        "an unknown property that no store holds": (
+            transaction(1, b"\1" * 32, [put(topic("a"), 2), config("later.property", "x\0")]),
+            "no property can have this name or value",
         ),
         "an unknown code": (
             transaction(1, b"\1" * 32, [put(changed(ORDERS, operation=AclOperation.ANY), 2)]),
@@ -183,7 +210,7 @@ def test_a_transaction_may_put_what_it_removed_and_remove_what_it_put() -> None:
 def test_a_snapshot_with_unknown_codes_is_poisoned(codes: dict[str, object]) -> None:
     builder = ImageBuilder(STARTUP)
     acl = StandardAcl(UUID(int=1), changed(ORDERS, **codes))
-    with pytest.raises(PoisonedRecordException, match="unknown codes"):
+    with pytest.raises(UnknownRecordException, match="unknown codes"):
         builder.add_rows([acl.row])
 
 

@@ -13,15 +13,28 @@ import msgspec
 import pytest
 
 from app.core.digest import MODULUS, acl_digest
-from app.core.kafka.bindings import NO_TERMS, StandardAcl
+from app.core.kafka.bindings import NO_TERMS, AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.validation import validate_new_acl
 from app.core.proof import FeedDamagedError, FeedProof
-from app.core.records import GENESIS_HASH, ConfigRecord, canonical_record
+from app.core.records import (
+    GENESIS_HASH,
+    MAX_TRANSACTION_BYTES,
+    AccessControlEntryRecord,
+    ConfigRecord,
+    Record,
+    RemoveAccessControlEntryRecord,
+    canonical_record,
+    record_bytes,
+)
 from app.core.token import Token
 from app.formats.feed_events import (
+    MAX_LINE_BYTES,
     Acls,
     FeedAcl,
     NoEventError,
     Transaction,
+    UnknownValueError,
     decode,
     encode,
     events_in,
@@ -148,15 +161,90 @@ def test_a_part_of_a_snapshot_is_what_a_replica_s_image_takes() -> None:
     assert part.digest == sum(map(acl_digest, acls)) % MODULUS
 
 
-@pytest.mark.parametrize(
-    "changes", [{"operation": "UNHEARD_OF"}, {"operation": "read"}, {"expires_at": "2026-12-01T18:00:00.5Z"}]
-)
+LATER: list[dict[str, object]] = [{"operation": "UNHEARD_OF"}, {"operation": "read"}, {"resource_type": "CONNECTOR"}]
+IMPOSSIBLE: list[dict[str, object]] = [
+    {"expires_at": "2026-12-01T18:00:00.5Z"},
+    {"principal": "alice"},
+    {"principal": ""},
+    {"principal": "User:a\0"},
+    {"resource_name": ""},
+    {"resource_name": "a\0b"},
+    {"resource_name": "x" * 32_768},
+    {"resource_type": "CLUSTER", "resource_name": "other"},
+    {"host": ""},
+    {"host": "10.0.0.0/33"},
+    {"host": "nowhere/8"},
+    {"owner": ""},
+    {"owner": "a\nb"},
+    {"owner": "x" * 201},
+]
+
+
+@pytest.mark.parametrize("changes", [*LATER, *IMPOSSIBLE])
 def test_an_acl_that_no_store_holds_is_told(changes: dict[str, object]) -> None:
     fields = msgspec.convert({**TRANSACTIONS[1]["records"][0]["acl"], **changes}, FeedAcl)
-    with pytest.raises(NoEventError):
-        slice_of(Acls([fields]))
-    with pytest.raises(NoEventError):
-        acl_in(fields)
+    for take in (acl_in, lambda each: slice_of(Acls([each]))):
+        with pytest.raises(NoEventError) as told:
+            take(fields)
+        assert len(str(told.value)) < 1_000
+        assert isinstance(told.value, UnknownValueError) == (changes in LATER)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"principal": ":"},
+        {"principal": "User:a:b\n"},
+        {"resource_name": " \x01"},
+        {"resource_name": "x" * 32_767},
+        {"resource_type": "CLUSTER", "resource_name": "kafka-cluster"},
+        {"host": "not an address"},
+        {"host": "fe80::1%eth0"},
+        {"host": "2001:db8::/32"},
+        {"owner": "x" * 200},
+    ],
+)
+def test_what_a_store_may_hold_is_taken(changes: dict[str, object]) -> None:
+    fields = msgspec.convert({**TRANSACTIONS[1]["records"][0]["acl"], **changes}, FeedAcl)
+    assert validate_new_acl(acl_in(fields).binding) is None
+    assert len(slice_of(Acls([fields])).rows) == 1
+
+
+@pytest.mark.parametrize("changes", [{"kind": "PartitionRecord"}, {"hash_version": 3}, {"hash_version": 3, "new": [1]}])
+def test_a_record_of_a_later_version_is_told_apart_from_damage(changes: dict[str, object]) -> None:
+    with pytest.raises(UnknownValueError):
+        records_in(transaction(_spoiled(0, **changes)[0]))
+    for damage in ({"hash_version": 2}, {"acl": None}, {"hash_version": 0}):
+        with pytest.raises(NoEventError) as told:
+            records_in(transaction(_spoiled(0, **damage)[0]))
+        assert not isinstance(told.value, UnknownValueError)
+
+
+@pytest.mark.parametrize("text", ["\x01" * 32_767, "x", "\u00e9" * 16_000, '"' * 32_767])
+def test_the_line_of_a_transaction_is_bounded_by_its_canonical_records(text: str) -> None:
+    """JSON is at most eight times as long, so that a reader's bound of eight times a transaction's is enough."""
+    acl = StandardAcl(
+        UUID(int=7),
+        AclBinding(
+            *(ResourceType.TRANSACTIONAL_ID, text, PatternType.PREFIXED, f"U:{text}"[: len(text)] + ":", text),
+            *(AclOperation.DESCRIBE_CONFIGS, AclPermissionType.ALLOW),
+        ),
+    )
+    ending = StandardAcl(acl.id, acl.binding, datetime(2099, 1, 1, tzinfo=UTC), text[:200])
+    frame = (datetime(2026, 1, 1, microsecond=1, tzinfo=UTC), text, bytes(32))
+    records: list[Record] = [
+        RemoveAccessControlEntryRecord(1, 4, acl, *frame),
+        AccessControlEntryRecord(2, 4, ending, *frame, text[:500]),
+        ConfigRecord(3, 4, text, text, *frame),
+        ConfigRecord(4, 4, text, None, *frame),
+    ]
+    for record in records:
+        line = encode(record_fields(record, with_offset=True))
+        assert len(line) + 1 <= 8 * record_bytes(record)
+    heading = len(transaction_json(UUID(int=7), records, []))
+    assert heading < 1_000
+    assert MAX_LINE_BYTES == 8 * MAX_TRANSACTION_BYTES
+    assert max(len(encode(record_fields(each))) / record_bytes(each) for each in records) < 7
 
 
 def test_a_time_without_its_zone_is_no_time() -> None:

@@ -77,7 +77,7 @@ def test_what_was_changed_in_it_is_seen(raw: bytes) -> None:
 @pytest.mark.parametrize(
     ("raw", "told"),
     [
-        (changed(operation="FLY"), "value that Kafka does not have"),
+        (changed(operation="FLY"), "word that this version does not know: 'FLY'"),
         (changed(owner=""), "owner must not be empty"),
         (changed(principal="nobody"), "no colon is present"),
         (changed(expires_at="soon"), "not valid for its type"),

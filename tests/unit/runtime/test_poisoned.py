@@ -6,10 +6,14 @@ from dataclasses import replace
 import pytest
 
 from app.core.image import AuthorizerImage
+from app.core.kafka.errors import PoisonedRecordException, UnknownRecordException
 from app.core.records import AccessControlEntryRecord
 from app.runtime.readiness import State
+from tests.chains import config
 from tests.fakes import FakeStore
+from tests.unit.runtime.test_watch import equals, reading
 from tests.unit.runtime.world import (
+    ROOT,
     create,
     may_read,
     names_in,
@@ -72,6 +76,47 @@ async def test_a_sound_table_heals_a_poisoned_feed() -> None:
         assert authorizer.metrics.records_poisoned == 1
         store.commit([create("c")])
         await until(lambda: may_read(authorizer, "c"))
+
+
+@in_virtual_time
+async def test_a_record_of_a_later_version_is_passed_by_a_snapshot_and_counted() -> None:
+    store = FakeStore()
+    store.commit([create("a")])
+    async with serving(store) as authorizer:
+        store.poisoned_offset, store.poison = 2, UnknownRecordException
+        store.commit([create("b")])
+        await until(lambda: may_read(authorizer, "b"), 2)
+        await until_ready(authorizer)
+        assert (authorizer.metrics.records_unknown, authorizer.metrics.records_poisoned) == (1, 1)
+        store.poisoned_offset, store.poison = 3, PoisonedRecordException
+        store.commit([create("c")])
+        await until(lambda: may_read(authorizer, "c"), 2)
+        assert (authorizer.metrics.records_unknown, authorizer.metrics.records_poisoned) == (1, 2)
+
+
+@in_virtual_time
+async def test_a_property_of_a_later_version_stops_nothing_and_is_handed_on() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer, reading(authorizer) as live:
+        store.append(store.chained([config("later.property", "on"), config("audit.level", "WARN")]))
+        store.commit([create("a")])
+        await until(lambda: may_read(authorizer, "a"))
+        assert authorizer.image.overrides == {"later.property": "on", "audit.level": "WARN"}
+        assert authorizer.image.config.audit_level == "WARN"
+        assert authorizer.metrics.configs_unknown == 1
+        names = [entry.name for entry in authorizer.describe_configs(ROOT)]
+        assert ("later.property" in names, "audit.level" in names) == (False, True)
+        async with reading(authorizer) as fresh, serving(store) as loaded:
+            await until(lambda: live.offset == fresh.offset == store.tables.last_offset)
+            assert equals(live.seen, store)
+            assert equals(fresh.seen, store)
+            assert loaded.image.overrides == authorizer.image.overrides
+            assert loaded.image.config == authorizer.image.config
+            assert loaded.metrics.configs_unknown == 1
+            store.append(store.chained([config("later.property", None)]))
+            await until(lambda: authorizer.metrics.configs_unknown == loaded.metrics.configs_unknown == 0)
+        assert authorizer.metrics.image_loads == 1
+        assert authorizer.metrics.records_poisoned == 0
 
 
 @in_virtual_time

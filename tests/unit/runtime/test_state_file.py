@@ -17,6 +17,7 @@ from app.core.kafka.bindings import NewAcl
 from app.core.mutations import AlterConfigs, CreateAcls
 from app.runtime.readiness import State
 from app.runtime.state import keeping as keeping_module
+from tests.chains import config, put
 from tests.fakes import FakeStore
 from tests.unit.runtime.kept import (
     EPOCH_S,
@@ -31,6 +32,7 @@ from tests.unit.runtime.kept import (
     until_true,
 )
 from tests.unit.runtime.world import acl, create, delete, may_read, names_in, running, until, until_ready
+from tests.updates import topic
 from tests.virtual_time import in_virtual_time, now
 
 KEY = b"k" * 32
@@ -53,6 +55,36 @@ def filled(*names: str) -> FakeStore:
     store = FakeStore()
     store.commit([create(*names), AlterConfigs([("audit.level", "WARN")], "User:root")])
     return store
+
+
+@in_virtual_time
+async def test_a_property_of_a_later_version_is_kept_in_the_file(tmp_path: Path) -> None:
+    store = filled("a")
+    store.append(store.chained([config("later.property", "on")]))
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until_ready(authorizer)
+        await until_true(lambda: authorizer.metrics.state_file_timestamp_seconds > 0)
+        store.append(store.chained([config("even.later", "\u00e4")]))
+        await until_kept(tmp_path, store)
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path, later_s=60))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        image = authorizer.image
+        assert image.overrides == {"audit.level": "WARN", "later.property": "on", "even.later": "\u00e4"}
+        assert (image.hash, image.digest) == (store.tables.hash, store.tables.digest)
+        assert authorizer.metrics.configs_unknown == 2
+
+
+@in_virtual_time
+async def test_a_file_with_what_no_acl_can_be_is_refused(tmp_path: Path) -> None:
+    store = filled("a")
+    store.append(store.chained([put(topic("b", "alice"), 7)]))
+    await keep(tmp_path, store)
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path, later_s=60))) as authorizer:
+        await until(lambda: authorizer.metrics.state_file_refusals == 1)
+        await asyncio.sleep(5)
+        assert not authorizer.readiness.started
 
 
 @in_virtual_time

@@ -15,8 +15,6 @@ from app.core.kafka.errors import (
     ClusterAuthorizationException,
     OffsetOutOfRangeException,
     OverloadedException,
-    PoisonedRecordException,
-    StoreUnavailableException,
 )
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import AlterConfigs, CreateAcls
@@ -302,20 +300,6 @@ async def test_a_page_of_older_records_may_take_longer_than_a_poll(monkeypatch: 
         monkeypatch.setattr(authorizer.watchers._feed, "history", slow)
         async with reading(authorizer, behind(store, 0)) as it:
             await until(lambda: it.offset == 1)
-
-
-@in_virtual_time
-async def test_records_that_can_not_be_read_are_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = FakeStore()
-
-    async def poisoned(_offset: int) -> FeedPoll:
-        raise PoisonedRecordException(1, "planted")
-
-    async with serving(store) as authorizer:
-        monkeypatch.setattr(authorizer.watchers, "history", poisoned)
-        authorizer.watchers.recent.first = 2
-        with pytest.raises(StoreUnavailableException):
-            await anext(watch(authorizer.watchers, behind(store, 0)))
 
 
 @pytest.mark.long

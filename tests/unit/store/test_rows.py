@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.kafka.bindings import AclRow, StandardAcl
-from app.core.kafka.errors import PoisonedRecordException
+from app.core.kafka.errors import PoisonedRecordException, UnknownRecordException
 from app.core.records import AccessControlEntryRecord, ConfigRecord
 from app.store.rows import OrderCheck, acl_slice, record_of
 from tests.cases import each_case
@@ -87,6 +87,22 @@ def test_rows_become_the_records_that_they_are() -> None:
     assert record_of(record_row()) == AccessControlEntryRecord(5, 5, acl, at, "User:admin", bytes(32))
     config = record_row(kind="ConfigRecord", config_name="super.users", acl_id=None, operation=None)
     assert record_of(config) == ConfigRecord(5, 5, "super.users", None, at, "User:admin", bytes(32))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"hash_version": 3}, {"kind": "PartitionRecord"}, {"operation": 99}, {"resource_type": 8}]
+)
+def test_a_record_of_a_later_version_is_told_apart(changes: dict[str, object]) -> None:
+    with pytest.raises(UnknownRecordException, match="version") as unknown:
+        record_of(record_row(**changes))
+    assert unknown.value.offset == 5
+
+
+@pytest.mark.parametrize("changes", [{"hash_version": 2}, {"host": None}, {"acl_id": None}])
+def test_a_damaged_record_is_no_later_one(changes: dict[str, object]) -> None:
+    with pytest.raises(PoisonedRecordException) as poison:
+        record_of(record_row(**changes))
+    assert not isinstance(poison.value, UnknownRecordException)
 
 
 def check(last_offset: int, *pieces: list[tuple[int, int]], after: int = 0) -> None:

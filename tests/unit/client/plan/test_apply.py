@@ -112,7 +112,7 @@ def test_no_call_is_larger_than_the_service_takes() -> None:
     plan = make_plan(wanted(acl(f"{number}{long}") for number in range(500)), {}, "e:1", Prune())
     sizes = [
         sum(len(str(acl_body(each))) for each in some)
-        for some in service_module.batches(plan.create, MAX_RECORDS_PER_USER_OP)
+        for some in service_module.batches(plan.create, MAX_RECORDS_PER_USER_OP, None)
     ]
     assert len(sizes) == 3
     assert max(sizes) < 7 * 1024 * 1024

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from app.core.kafka.configs import AuthorizerConfig
+from tests.chains import config
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
 
 
@@ -55,6 +56,17 @@ async def configs(service: Service) -> dict[str, tuple[str, str]]:
     reply = await service.client.get("/v1/configs")
     assert reply.status_code == 200
     return {each["name"]: (each["value"], each["source"]) for each in reply.json()["configs"]}
+
+
+async def test_a_property_of_a_later_version_is_named_but_not_described(service: Service) -> None:
+    store = service.store
+    store.append(store.chained([config("later.property", "on"), config("audit.level", "WARN")]))
+    at_least = f"{store.epoch}:{store.tables.last_offset}"
+    reply = (await service.client.get(f"/v1/configs?at_least={at_least}")).json()
+    assert reply["unknown_names"] == ["later.property"]
+    assert "later.property" not in [each["name"] for each in reply["configs"]]
+    refused = await alter(service, ("later.property", None))
+    assert refused.json()["results"][0]["code"] == "INVALID_REQUEST"
 
 
 async def alter(service: Service, *changes: tuple[str, str | None], context: object = ADMIN) -> Any:  # noqa: ANN401 - JSON
