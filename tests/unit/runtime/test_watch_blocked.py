@@ -74,7 +74,7 @@ async def test_a_reader_that_catches_up_from_the_store_gets_what_is_before_it(
         async with reading(authorizer, request) as it:
             await until(lambda: it.seen.ended is not None)
         assert it.seen.ended == "reload"
-        assert it.offset == (600 if acl_filter is None else -1)
+        assert it.offset == 600 if acl_filter is None else it.offset < 600
         # One that is shown nothing has no later token, but does not begin in vain a second time.
         assert (await refusal(authorizer, request)).oldest_token == f"{store.epoch}:{last}"
         # That one can't go on for long either, and learns so at once.
