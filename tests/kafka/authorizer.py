@@ -77,6 +77,11 @@ class Host(Jvm):
         """Wait until this is the answer about this topic."""
         eventually(lambda: self.reads(name) == answer, f"{name} is {answer}")
 
+    def metric(self, name: str) -> float:
+        """The value of one of the plugin's metrics."""
+        figures: dict[str, float] = json.loads(self.do("metrics"))
+        return figures[name]
+
     def ended(self) -> str:
         """Close the authorizer; which of its threads are left."""
         return self.last_line()

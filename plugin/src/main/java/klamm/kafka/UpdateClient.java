@@ -51,6 +51,9 @@ final class UpdateClient implements AutoCloseable {
                     return read(answer, url);
                 }
                 Refusal refusal = refusal(answer, url);
+                if (refusal.code() == null && refusal.status() >= FIRST_SERVER_ERROR) {
+                    throw unknown(url + " answered", new IOException(link.masked(refusal.toString())));
+                }
                 if (!NOTHING_DONE.contains(String.valueOf(refusal.code()))) {
                     throw exception(refusal);
                 }
