@@ -13,9 +13,7 @@ import java.net.SocketTimeoutException;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
-import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.TimeUnit;
 import javax.net.ssl.SSLParameters;
 import javax.net.ssl.SSLSocket;
 import javax.net.ssl.SSLSocketFactory;
@@ -33,7 +31,7 @@ final class Connection implements Closeable {
     private final URI base;
     private final SSLSocketFactory tls;
     private final Map<String, String> headers;
-    private final ScheduledExecutorService timer;
+    private final Timer timer;
     /** The socket below TLS: to close it is to end everything, while TLS would wait for its own locks. */
     private Socket socket;
     private boolean isClosed;
@@ -45,7 +43,7 @@ final class Connection implements Closeable {
      * @param headers of each request
      * @param timer closes the connection if a write takes too long, as Java has no timeout for that
      */
-    Connection(URI base, SSLSocketFactory tls, Map<String, String> headers, ScheduledExecutorService timer) {
+    Connection(URI base, SSLSocketFactory tls, Map<String, String> headers, Timer timer) {
         this.base = base;
         this.tls = tls;
         this.headers = headers;
@@ -141,7 +139,7 @@ final class Connection implements Closeable {
     }
 
     private void write(byte[] bytes) throws IOException {
-        ScheduledFuture<?> end = timer.schedule(this::close, leftMs(), TimeUnit.MILLISECONDS);
+        ScheduledFuture<?> end = timer.in(leftMs(), this::close);
         try {
             OutputStream out = io.getOutputStream();
             out.write(bytes);

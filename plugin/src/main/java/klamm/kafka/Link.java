@@ -9,7 +9,6 @@ import java.security.GeneralSecurityException;
 import java.security.KeyStore;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.concurrent.ScheduledExecutorService;
 import javax.net.ssl.KeyManager;
 import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
@@ -22,10 +21,10 @@ import org.apache.kafka.common.config.ConfigException;
 final class Link {
     private final Path tokenFile;
     private final SSLSocketFactory sockets;
-    private final ScheduledExecutorService timer;
+    private final Timer timer;
 
     /** @param timer ends what takes too long */
-    Link(Settings settings, ScheduledExecutorService timer) {
+    Link(Settings settings, Timer timer) {
         this.timer = timer;
         this.tokenFile = settings.tokenFile();
         this.sockets = settings.tls() == null

@@ -9,8 +9,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
-import java.util.concurrent.ScheduledThreadPoolExecutor;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import javax.management.ObjectName;
 import klamm.kafka.Decisions.Verdict;
@@ -51,7 +49,7 @@ public class PlainAuthorizer implements Authorizer, Reconfigurable, KlammAuthori
     private final List<CompletableFuture<Void>> starting = new ArrayList<>();
     private final Figures figures = new Figures();
     private final Callbacks callbacks = new Callbacks();
-    private final ScheduledThreadPoolExecutor timer = Threads.timer();
+    private final Timer timer = new Timer();
     private Replica replica;
     private Follower follower;
     private Updates updates;
@@ -124,7 +122,7 @@ public class PlainAuthorizer implements Authorizer, Reconfigurable, KlammAuthori
         }
         replica.loaded().whenComplete((done, fault) -> starting.forEach(each -> complete(each, fault)));
         bean = Beans.register(this, "KlammAuthorizer");
-        timer.scheduleWithFixedDelay(replica::wake, WAKE_MS, WAKE_MS, TimeUnit.MILLISECONDS);
+        timer.every(WAKE_MS, replica::wake);
         String clusterId = server.clusterResource().clusterId();
         follower.start(clusterId == null ? "" : clusterId);
         if (decisionLog != null) {
@@ -366,7 +364,7 @@ public class PlainAuthorizer implements Authorizer, Reconfigurable, KlammAuthori
         updates.close();
         follower.close();
         replica.close();
-        timer.shutdownNow();
+        timer.close();
         callbacks.close();
         if (decisionLog != null) {
             decisionLog.close();

@@ -20,14 +20,16 @@ final class Probes implements AutoCloseable {
     private static final int CONNECT_MS = 3_000;
     private static final int ANSWER_MS = 10_000;
     private static final int MOST_OF_LINE = 64 << 10;
+    private static final int CLOSE_MS = 1_000;
     private static final int IDLE_S = 10;
     private static final double MS_PER_S = 1_000;
     private static final double NANOS_PER_S = 1e9;
 
     private final Link link;
     private final ConcurrentLinkedQueue<Answer> answers = new ConcurrentLinkedQueue<>();
-    private final ThreadPoolExecutor thread = new ThreadPoolExecutor(
-        0, 1, IDLE_S, TimeUnit.SECONDS, new SynchronousQueue<>(), Threads.daemons("klamm-probe"));
+    private final Daemons threads = new Daemons("klamm-probe");
+    private final ThreadPoolExecutor executor = new ThreadPoolExecutor(
+        0, 1, IDLE_S, TimeUnit.SECONDS, new SynchronousQueue<>(), threads);
     private final CurrentConnection connection = new CurrentConnection();
 
     /**
@@ -46,7 +48,7 @@ final class Probes implements AutoCloseable {
     /** One at a time: while another is asked, this is none. */
     void ask(int number, URI url, Token held) {
         try {
-            thread.execute(() -> answers.add(answer(number, url, held)));
+            executor.execute(() -> answers.add(answer(number, url, held)));
         } catch (RejectedExecutionException busy) {
             // It is asked again in some seconds.
         }
@@ -112,7 +114,8 @@ final class Probes implements AutoCloseable {
 
     @Override
     public void close() {
-        thread.shutdown();
+        executor.shutdown();
         connection.close();
+        threads.join(CLOSE_MS);
     }
 }

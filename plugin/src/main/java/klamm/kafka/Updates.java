@@ -93,8 +93,8 @@ final class Updates implements AutoCloseable {
     private final UpdateClient client;
     private final Replica replica;
     private final Callbacks callbacks;
-    private final ThreadPoolExecutor thread;
-    private volatile Thread newest;
+    private final Daemons threads = new Daemons("klamm-updates");
+    private final ThreadPoolExecutor executor;
     private volatile long lastLatencyMs = -1;
 
     Updates(Settings settings, Link link, Replica replica, Callbacks callbacks) {
@@ -102,12 +102,8 @@ final class Updates implements AutoCloseable {
         this.client = new UpdateClient(settings.urls(), link);
         this.replica = replica;
         this.callbacks = callbacks;
-        this.thread = new ThreadPoolExecutor(1, 1, 0, TimeUnit.SECONDS, new ArrayBlockingQueue<>(WAITING), task -> {
-            Thread made = new Thread(task, "klamm-updates");
-            made.setDaemon(true);
-            newest = made;
-            return made;
-        });
+        this.executor =
+            new ThreadPoolExecutor(1, 1, 0, TimeUnit.SECONDS, new ArrayBlockingQueue<>(WAITING), threads);
     }
 
     /** How long the last change took until this broker decided by it; -1 if there was none. */
@@ -176,7 +172,7 @@ final class Updates implements AutoCloseable {
         List<CompletableFuture<T>> futures = Stream.generate(CompletableFuture<T>::new).limit(count).toList();
         Change<T> change = new Change<>(this, kind, body, futures);
         try {
-            thread.execute(change);
+            executor.execute(change);
         } catch (RejectedExecutionException full) {
             change.refuse(new BrokerNotAvailableException(
                 "the ACLs were not changed: more than " + WAITING + " changes wait for Klamm; try again later"));
@@ -202,18 +198,11 @@ final class Updates implements AutoCloseable {
 
     @Override
     public void close() {
-        for (Runnable never : thread.shutdownNow()) {
+        for (Runnable never : executor.shutdownNow()) {
             callbacks.run(() -> ((Change<?>) never).refuse(
                 new BrokerNotAvailableException("the ACLs were not changed: this node's authorizer is being closed")));
         }
         client.close();
-        try {
-            Thread last = newest;
-            if (last != null) {
-                last.join(CLOSE_MS);
-            }
-        } catch (InterruptedException asked) {
-            Thread.currentThread().interrupt();
-        }
+        threads.join(CLOSE_MS);
     }
 }
