@@ -16,6 +16,7 @@ from tests.kafka.broker import free_ports
 
 _NOBODY = "http://127.0.0.1:9"
 _SHORT_S = 20
+_RESTARTS = 4
 _EARLY_S = 4.0
 """An ALLOW ends early by the time that an answer of the service took; this machine may be busy."""
 _NOT_READY = "org.apache.kafka.common.errors.AuthorizerNotReadyException"
@@ -96,6 +97,35 @@ def test_a_store_put_back_to_an_older_state_is_followed_there(authorizer: Author
             service.create(binding("new"))
             host.becomes("new", "ALLOWED")
             assert host.do("ask", names=["kept", "lost", "new"]) == "[ALLOWED, DENIED, ALLOWED]"
+
+
+def test_a_store_put_back_while_only_this_follower_ran_is_found_out_although_nobody_writes(
+    authorizer: Authorizer, tmp_path: Path
+) -> None:
+    (port,) = free_ports(1)
+    data = tmp_path / "data"
+    with _service(data, port) as service:
+        service.create(binding("kept"), binding("revoked"))
+    copy_folder(data, tmp_path / "backup")
+    with _host(authorizer, tmp_path, f"http://127.0.0.1:{port}") as host:
+        with _service(data, port) as service:
+            service.create(binding("lost"))
+            host.becomes("lost", "ALLOWED")
+        shutil.rmtree(data)
+        copy_folder(tmp_path / "backup", data)
+        with _service(data, port):
+            host.becomes("lost", "DENIED")
+            assert host.reads("kept") == "ALLOWED"
+
+
+def test_restarts_of_the_service_cost_no_snapshot(authorizer: Authorizer, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    with _host(authorizer, tmp_path, f"http://127.0.0.1:{port}") as host:
+        for number in range(_RESTARTS):
+            with _service(tmp_path / "data", port) as service:
+                service.create(binding(f"topic-{number}"))
+                host.becomes(f"topic-{number}", "ALLOWED")
+        assert host.metric("snapshots-total") == 1
 
 
 def test_an_allow_ends_at_its_second_also_while_klamm_is_away(authorizer: Authorizer, tmp_path: Path) -> None:
