@@ -251,8 +251,9 @@ def _tell_of_an_older_store(stage: _Stage, told: _Told, folder: Path) -> None:
     copy_folder(backup, data)
     stage.scene.restart()
     # Nobody writes: the store learns from the nodes that it has lost records.
-    stage.settle()
-    assert all(each == {"lost": REFUSED} for each in _ask(stage.cluster, "lost").values())
+    eventually(
+        lambda: all(each == {"lost": REFUSED} for each in _ask(stage.cluster, "lost").values()), "all nodes follow it"
+    )
     stage.scene.service.create(binding("new"))
     stage.settle()
     told.older = _ask(stage.cluster, *_NAMES, "lost", "new")

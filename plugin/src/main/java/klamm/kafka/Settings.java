@@ -45,13 +45,15 @@ record Settings(
     private static final String PRINCIPAL = "klamm.principal";
     private static final String DECISION_LOG = "klamm.decision.log.path";
     static final String DECISION_LOG_BYTES = "klamm.decision.log.retention.bytes";
-    private static final String TRUSTSTORE = "klamm.truststore.";
-    private static final String KEYSTORE = "klamm.keystore.";
-    private static final String LOCATION = "location";
-    private static final String PASSWORD = "password";
-    private static final String TYPE = "type";
+    private static final Names TRUSTSTORE =
+        new Names("klamm.truststore.location", "klamm.truststore.password", "klamm.truststore.type");
+    private static final Names KEYSTORE =
+        new Names("klamm.keystore.location", "klamm.keystore.password", "klamm.keystore.type");
     private static final long LEAST_LOG_BYTES = 4_096;
     private static final ConfigDef DEFINITION = definition();
+
+    /** The settings of a store of certificates and keys. */
+    private record Names(String location, String password, String type) {}
 
     /** Either store may be null. */
     record Tls(Store truststore, Store keystore) {}
@@ -85,11 +87,11 @@ record Settings(
                 Importance.HIGH, "Principals that may do everything, separated by semicolons.")
             .define(Rules.ALLOW_EVERYONE, Type.BOOLEAN, null, Importance.HIGH,
                 "Whether what no ACL speaks of is allowed.");
-        for (String store : List.of(TRUSTSTORE, KEYSTORE)) {
+        for (Names store : List.of(TRUSTSTORE, KEYSTORE)) {
             definition
-                .define(store + LOCATION, Type.STRING, null, Importance.HIGH, "A file with certificates or keys.")
-                .define(store + PASSWORD, Type.PASSWORD, null, Importance.HIGH, "Its password.")
-                .define(store + TYPE, Type.STRING, "PKCS12", Importance.LOW, "Its type.");
+                .define(store.location, Type.STRING, null, Importance.HIGH, "A file with certificates or keys.")
+                .define(store.password, Type.PASSWORD, null, Importance.HIGH, "Its password.")
+                .define(store.type, Type.STRING, "PKCS12", Importance.LOW, "Its type.");
         }
         return definition;
     }
@@ -151,10 +153,10 @@ record Settings(
         return kept;
     }
 
-    private static Store store(Map<String, Object> values, String prefix) {
-        Path location = path(values, prefix + LOCATION);
+    private static Store store(Map<String, Object> values, Names names) {
+        Path location = path(values, names.location);
         return location == null
-            ? null : new Store(location, (Password) values.get(prefix + PASSWORD), (String) values.get(prefix + TYPE));
+            ? null : new Store(location, (Password) values.get(names.password), (String) values.get(names.type));
     }
 
     private static State state(Map<String, Object> values) {
