@@ -38,21 +38,26 @@ class Authorizer:
 
 def build(kafka: Kafka, folder: Path) -> Authorizer:
     """Build the plugin into a folder. Raises NotToBeHadError without Maven, AssertionError if it does not build."""
+    done = run_maven(folder, "-DskipTests", "package")
+    assert done.returncode == 0, done.stdout
+    jar = folder / "klamm-kafka-authorizer.jar"
+    return Authorizer(jar, Kafka(kafka.java, f"{jar}:{folder / 'test-classes'}:{kafka.classpath}"))
+
+
+def run_maven(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:
+    """Do this with the plugin, with what is built in a folder. Raises NotToBeHadError without Maven."""
     maven = shutil.which("mvn")
     if maven is None:
         raise NotToBeHadError("needs Maven, which builds the plugin: install it (apt install maven)")
     command = [maven, "--batch-mode", "--quiet", "--strict-checksums", "--file", str(ROOT / "plugin" / "pom.xml")]
-    done = subprocess.run(
-        [*command, f"-Dbuild.folder={folder}", "package"],
+    return subprocess.run(
+        [*command, f"-Dbuild.folder={folder}", *goals],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,
         check=False,
     )
-    assert done.returncode == 0, done.stdout
-    jar = folder / "klamm-kafka-authorizer.jar"
-    return Authorizer(jar, Kafka(kafka.java, f"{jar}:{folder / 'test-classes'}:{kafka.classpath}"))
 
 
 class Host(Jvm):
@@ -76,6 +81,11 @@ class Host(Jvm):
     def becomes(self, name: str, answer: str) -> None:
         """Wait until this is the answer about this topic."""
         eventually(lambda: self.reads(name) == answer, f"{name} is {answer}")
+
+    def metric(self, name: str) -> float:
+        """The value of one of the plugin's metrics."""
+        figures: dict[str, float] = json.loads(self.do("metrics"))
+        return figures[name]
 
     def ended(self) -> str:
         """Close the authorizer; which of its threads are left."""

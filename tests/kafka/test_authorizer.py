@@ -112,7 +112,27 @@ def test_a_snapshot_that_is_not_whole_is_refused(authorizer: Authorizer) -> None
 
 
 def test_a_transaction_that_was_missed_is_noticed(authorizer: Authorizer) -> None:
-    assert _states(authorizer, [*_snapshot(), _EXAMPLE[2]])[-1].startswith("refused: a transaction is not whole")
+    missed = "refused: a transaction is not the one that comes next"
+    assert _states(authorizer, [*_snapshot(), _EXAMPLE[2]])[-1] == missed
     assert _states(authorizer, [*_snapshot(), _EXAMPLE[1]])[-1].startswith("refused: a bookmark is not of the state")
-    *_, older = _states(authorizer, [*_snapshot(), _EXAMPLE[0], *_snapshot()])
-    assert older.startswith("refused: a snapshot is older"), "a revoked right would be back"
+
+
+def test_an_older_snapshot_is_refused_because_a_revoked_right_would_be_back(authorizer: Authorizer) -> None:
+    failed = '{"type": "acls", "acls": []}'
+    _, _, _, held, asked, older, *_, still = _states(
+        authorizer, [*_snapshot(), _EXAMPLE[0], failed, *_snapshot(), '{"type": "unknown"}']
+    )
+    assert asked.startswith("refused: "), "a snapshot is asked for"
+    assert older.startswith("refused: a snapshot of an older state")
+    assert still == held
+
+
+def test_epochs_that_begin_are_followed_without_a_snapshot(authorizer: Authorizer) -> None:
+    later = "01939000-0000-7000-8000-000000000001"
+    begun = json.dumps({"type": "epoch", "epoch": later, "first_offset": 0})
+    first = json.loads(_EXAMPLE[0])
+    of_it = json.dumps({**first, "token": f"{later}:{first['last_offset']}"})
+    *_, epoch, state = _states(authorizer, [*_snapshot(), begun, of_it])
+    assert epoch.split()[0] == f"{later}:0"
+    assert state.split()[:2] == [f"{later}:2", first["hash"]]
+    assert _states(authorizer, [*_snapshot(), of_it])[-1].startswith("refused: a transaction is of another epoch")

@@ -16,6 +16,7 @@ from tests.kafka.broker import free_ports
 
 _NOBODY = "http://127.0.0.1:9"
 _SHORT_S = 20
+_RESTARTS = 4
 _EARLY_S = 4.0
 """An ALLOW ends early by the time that an answer of the service took; this machine may be busy."""
 _NOT_READY = "org.apache.kafka.common.errors.AuthorizerNotReadyException"
@@ -98,6 +99,35 @@ def test_a_store_put_back_to_an_older_state_is_followed_there(authorizer: Author
             assert host.do("ask", names=["kept", "lost", "new"]) == "[ALLOWED, DENIED, ALLOWED]"
 
 
+def test_a_store_put_back_while_only_this_follower_ran_is_found_out_although_nobody_writes(
+    authorizer: Authorizer, tmp_path: Path
+) -> None:
+    (port,) = free_ports(1)
+    data = tmp_path / "data"
+    with _service(data, port) as service:
+        service.create(binding("kept"), binding("revoked"))
+    copy_folder(data, tmp_path / "backup")
+    with _host(authorizer, tmp_path, f"http://127.0.0.1:{port}") as host:
+        with _service(data, port) as service:
+            service.create(binding("lost"))
+            host.becomes("lost", "ALLOWED")
+        shutil.rmtree(data)
+        copy_folder(tmp_path / "backup", data)
+        with _service(data, port):
+            host.becomes("lost", "DENIED")
+            assert host.reads("kept") == "ALLOWED"
+
+
+def test_restarts_of_the_service_cost_no_snapshot(authorizer: Authorizer, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    with _host(authorizer, tmp_path, f"http://127.0.0.1:{port}") as host:
+        for number in range(_RESTARTS):
+            with _service(tmp_path / "data", port) as service:
+                service.create(binding(f"topic-{number}"))
+                host.becomes(f"topic-{number}", "ALLOWED")
+        assert host.metric("snapshots-total") == 1
+
+
 def test_an_allow_ends_at_its_second_also_while_klamm_is_away(authorizer: Authorizer, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     with _host(authorizer, tmp_path, f"http://127.0.0.1:{port}") as host:
@@ -131,14 +161,16 @@ def test_a_state_that_is_too_old_decides_nothing(authorizer: Authorizer, tmp_pat
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"klamm_urls": ""}, "`klamm.urls` is missing"),
+        ({"klamm_urls": ""}, "configuration klamm.urls: name where Klamm is, such as http://127.0.0.1:8080"),
         ({"klamm_urls": "http://10.0.0.1:8080"}, "http is for loopback only"),
         ({"klamm_urls": "ftp://127.0.0.1"}, "is not of the form https://host:port"),
-        ({"klamm_token_file": "/no/such/file"}, "`klamm.token.file`: the file /no/such/file can't be read"),
-        ({"klamm_max_staleness_ms": "0"}, "is no number of milliseconds from 1 on"),
-        ({"klamm_principal": "alice"}, "is not of the form User:name"),
-        ({"klamm_state_dir": "/proc/klamm"}, "`klamm.state.dir`: the folder /proc/klamm can't be made"),
-        ({"klamm_decision_log_path": "/proc/klamm"}, "`klamm.decision.log.path`: the folder /proc/klamm can't be made"),
+        ({"klamm_token_file": "/no/such/file"}, "klamm.token.file: the file of the token can't be read"),
+        ({"klamm_max_staleness_ms": "0"}, "configuration klamm.max.staleness.ms: it must be at least 1"),
+        ({"klamm_max_staleness_ms": "soon"}, "configuration klamm.max.staleness.ms: Not a number of type LONG"),
+        ({"allow_everyone_if_no_acl_found": "yes"}, "yes for configuration allow.everyone.if.no.acl.found: Expected"),
+        ({"klamm_principal": "alice"}, "configuration klamm.principal: it is not of the form User:name"),
+        ({"klamm_state_dir": "/proc/klamm"}, "/proc/klamm for configuration klamm.state.dir: the folder can't be made"),
+        ({"klamm_decision_log_path": "/proc/klamm"}, "configuration klamm.decision.log.path: the folder can't be made"),
         ({"klamm_truststore_location": "/no/such/store"}, "`klamm.truststore.*` and `klamm.keystore.*` can't be used"),
         ({"klamm_ulrs": "x"}, "`klamm.ulrs` is no setting of this plugin"),
         ({"super_users": "alice"}, "expected a string in format principalType:principalName but got alice"),

@@ -4,6 +4,7 @@ import java.lang.reflect.Method;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.metadata.authorizer.StandardAcl;
 import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
@@ -21,7 +22,8 @@ enum Side {
             Method publish = Replica.class.getDeclaredMethod("publish", Image.class);
             publish.setAccessible(true);
             publish.invoke(field.get(authorizer), new Image(
-                "", 0, new byte[0], null, Map.of(), Rules.of(Map.of(), Map.of()), index(acls), new StoreTime()));
+                Epochs.only(new UUID(0, 0)), 0, new byte[0], null, Map.of(), Rules.of(Map.of(), Map.of()),
+                index(acls), new StoreTime()));
             return authorizer;
         }
     },

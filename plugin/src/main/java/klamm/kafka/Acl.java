@@ -19,9 +19,8 @@ record Acl(
     String resourceName, String principal, String host, Terms terms) {
 
     static final String WILDCARD = "*";
-    static final byte LITERAL = PatternType.LITERAL.code();
-    static final byte PREFIXED = PatternType.PREFIXED.code();
-    static final byte ALLOW = AclPermissionType.ALLOW.code();
+    static final byte PREFIXED = Codes.PATTERN_TYPES.code("PREFIXED");
+    static final byte ALLOW = Codes.PERMISSION_TYPES.code("ALLOW");
 
     /**
      * What an ACL may have beside its fields.
@@ -55,6 +54,14 @@ record Acl(
         return terms == null || terms.endsAt() == null ? null : Instant.ofEpochSecond(terms.endsAt());
     }
 
+    /**
+     * Whether the Kafka that this runs in has a name for its operation. A broker's answer fails as a whole if one of
+     * its ACLs has none.
+     */
+    boolean hasBinding() {
+        return !AclOperation.fromCode(operation).isUnknown() && !ResourceType.fromCode(resourceType).isUnknown();
+    }
+
     AclBinding binding() {
         return new AclBinding(
             new ResourcePattern(
@@ -66,9 +73,9 @@ record Acl(
     /** As Kafka's audit log writes an ACL. */
     @Override
     public String toString() {
-        return "StandardAcl(resourceType=" + ResourceType.fromCode(resourceType) + ", resourceName=" + resourceName
-            + ", patternType=" + PatternType.fromCode(patternType) + ", principal=" + principal + ", host=" + host
-            + ", operation=" + AclOperation.fromCode(operation) + ", permissionType="
-            + AclPermissionType.fromCode(permissionType) + ")";
+        return "StandardAcl(resourceType=" + Codes.RESOURCE_TYPES.name(resourceType) + ", resourceName=" + resourceName
+            + ", patternType=" + Codes.PATTERN_TYPES.name(patternType) + ", principal=" + principal + ", host=" + host
+            + ", operation=" + Codes.OPERATIONS.name(operation) + ", permissionType="
+            + Codes.PERMISSION_TYPES.name(permissionType) + ")";
     }
 }

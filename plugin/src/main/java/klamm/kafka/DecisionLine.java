@@ -31,7 +31,7 @@ final class DecisionLine {
             out.disable(JsonGenerator.Feature.AUTO_CLOSE_JSON_CONTENT);
             out.writeStartObject();
             out.writeStringField("time", TIME.format(Instant.now()));
-            out.writeStringField("epoch", image == null ? "" : image.epoch());
+            out.writeStringField("epoch", image == null ? "" : image.token().epoch().toString());
             out.writeNumberField("offset", image == null ? -1 : image.offset());
             out.writeStringField(
                 "principal", context.principal().getPrincipalType() + ":" + context.principal().getName());

@@ -3,12 +3,9 @@ package klamm.kafka;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.time.DateTimeException;
 import java.time.Instant;
+import java.util.Iterator;
+import java.util.Set;
 import java.util.UUID;
-import java.util.function.Function;
-import org.apache.kafka.common.acl.AclOperation;
-import org.apache.kafka.common.acl.AclPermissionType;
-import org.apache.kafka.common.resource.PatternType;
-import org.apache.kafka.common.resource.ResourceType;
 
 /**
  * A record of the feed (docs/feed.md).
@@ -23,17 +20,33 @@ record FeedRecord(
     static final String CREATED = "AccessControlEntryRecord";
     static final String REMOVED = "RemoveAccessControlEntryRecord";
     static final String CONFIG = "ConfigRecord";
+    private static final int LAST_HASH_VERSION = 2;
+    private static final Set<String> ACL_RECORD_FIELDS =
+        Set.of("kind", "hash_version", "actor", "comment", "acl", "offset");
+    private static final Set<String> CONFIG_FIELDS =
+        Set.of("kind", "hash_version", "actor", "comment", "name", "value", "offset");
+    private static final Set<String> ACL_FIELDS = Set.of(
+        "id", "resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type",
+        "expires_at", "owner");
 
     static FeedRecord of(JsonNode fields, long offset, long lastOffset, Instant recordedAt) throws FeedException {
         String kind = text(fields, "kind");
         boolean isConfig = kind.equals(CONFIG);
         if (!isConfig && !kind.equals(CREATED) && !kind.equals(REMOVED)) {
-            throw new FeedException("the record " + offset + " is of a kind that this plugin does not know: " + kind);
+            throw new UnknownDataException("the record " + offset + " is of the kind `" + kind + "`");
+        }
+        long version = number(fields, "hash_version");
+        if (version < 1 || version > LAST_HASH_VERSION) {
+            throw new UnknownDataException("the record " + offset + " has the hash version " + version);
+        }
+        checkNames(fields, isConfig ? CONFIG_FIELDS : ACL_RECORD_FIELDS);
+        if (!isConfig) {
+            checkNames(fields.path("acl"), ACL_FIELDS);
         }
         long micros = Math.addExact(
             Math.multiplyExact(recordedAt.getEpochSecond(), 1_000_000L), recordedAt.getNano() / 1_000);
         FeedRecord record = new FeedRecord(
-            kind, (int) number(fields, "hash_version"), offset, lastOffset, micros, text(fields, "actor"),
+            kind, (int) version, offset, lastOffset, micros, text(fields, "actor"),
             optional(fields, "comment"), isConfig ? null : acl(fields.path("acl")),
             isConfig ? text(fields, "name") : null, isConfig ? optional(fields, "value") : null);
         if (record.hashVersion != record.rightVersion()) {
@@ -47,7 +60,7 @@ record FeedRecord(
     }
 
     static Acl acl(JsonNode fields) throws FeedException {
-        UUID id = parsed(fields, "id", UUID::fromString);
+        UUID id = uuid(fields, "id");
         Instant ends = instant(fields, "expires_at");
         if (ends != null && ends.getNano() != 0) {
             throw new FeedException("the ACL " + id + " ends within a second");
@@ -57,23 +70,61 @@ record FeedRecord(
             ? null : new Acl.Terms(ends == null ? null : ends.getEpochSecond(), owner);
         Acl acl = new Acl(
             id.getMostSignificantBits(), id.getLeastSignificantBits(),
-            parsed(fields, "resource_type", ResourceType::valueOf).code(),
-            parsed(fields, "pattern_type", PatternType::valueOf).code(),
-            parsed(fields, "operation", AclOperation::valueOf).code(),
-            parsed(fields, "permission_type", AclPermissionType::valueOf).code(),
+            code(fields, "resource_type", Codes.RESOURCE_TYPES), code(fields, "pattern_type", Codes.PATTERN_TYPES),
+            code(fields, "operation", Codes.OPERATIONS), code(fields, "permission_type", Codes.PERMISSION_TYPES),
             text(fields, "resource_name"), text(fields, "principal"), text(fields, "host"), terms);
-        if (acl.resourceType() >= Index.TYPES || acl.operation() >= Masks.CODES) {
-            throw new FeedException("the ACL " + id + " is of a type or an operation that this plugin has no place for");
-        }
+        check(acl);
         return acl;
     }
 
-    private static <T> T parsed(JsonNode fields, String name, Function<String, T> parse) throws FeedException {
+    private static byte code(JsonNode fields, String name, Codes codes) throws FeedException {
+        String text = text(fields, name);
+        Byte code = codes.code(text);
+        if (code == null) {
+            throw new UnknownDataException("`" + name + "` is `" + text + "`");
+        }
+        return code;
+    }
+
+    /** What no ACL can have is refused also if no digest tells that it was never stored. */
+    private static void check(Acl acl) throws FeedException {
+        boolean isKept = !acl.resourceName().isEmpty() && acl.principal().indexOf(':') >= 0 && !acl.host().isEmpty();
+        for (String text : new String[] {acl.resourceName(), acl.principal(), acl.host()}) {
+            isKept &= text.indexOf('\0') < 0;
+        }
+        if (!isKept) {
+            throw new FeedException("the ACL " + new UUID(acl.idHigh(), acl.idLow()) + " has a value that no ACL can have");
+        }
+    }
+
+    /** A field that this version does not know may restrict what the record says. */
+    static boolean hasUnknownFields(JsonNode acl) {
+        return unknownField(acl, ACL_FIELDS) != null;
+    }
+
+    private static void checkNames(JsonNode fields, Set<String> known) throws FeedException {
+        String name = unknownField(fields, known);
+        if (name != null) {
+            throw new UnknownDataException("a record has the field `" + name + "`");
+        }
+    }
+
+    private static String unknownField(JsonNode fields, Set<String> known) {
+        for (Iterator<String> names = fields.fieldNames(); names.hasNext();) {
+            String name = names.next();
+            if (!known.contains(name)) {
+                return name;
+            }
+        }
+        return null;
+    }
+
+    static UUID uuid(JsonNode fields, String name) throws FeedException {
         String text = text(fields, name);
         try {
-            return parse.apply(text);
+            return UUID.fromString(text);
         } catch (IllegalArgumentException notOne) {
-            throw new FeedException("`" + name + "` is `" + text + "`, which this plugin does not know");
+            throw new FeedException("`" + name + "` is `" + text + "`, which is no UUID");
         }
     }
 

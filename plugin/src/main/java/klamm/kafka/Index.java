@@ -105,12 +105,12 @@ final class Index {
         return patterns != null && patterns.covers(name);
     }
 
+    /** Those that have a binding in this Kafka. */
     List<AclBinding> matching(AclBindingFilter filter) {
         List<AclBinding> found = new ArrayList<>();
         forEach(acl -> {
-            AclBinding binding = acl.binding();
-            if (filter.matches(binding)) {
-                found.add(binding);
+            if (acl.hasBinding() && filter.matches(acl.binding())) {
+                found.add(acl.binding());
             }
         });
         return found;

@@ -17,9 +17,16 @@ public class KlammAuthorizer extends PlainAuthorizer implements Monitorable {
         rate(metrics, "authorization-allowed", "allowed actions", this::getAllowed);
         rate(metrics, "authorization-denied", "denied actions", this::getDenied);
         gauge(metrics, "acls-total-count", "ACLs that decisions are made by; -1 before the first", this::getAclCount);
-        gauge(metrics, "replica-age-ms", "how long ago the ACLs were known to be the newest", this::getReplicaAgeMs);
+        gauge(metrics, "replica-age-ms", "how long ago the ACLs were known to be the newest; -1: not known", this::getReplicaAgeMs);
         gauge(metrics, "replica-offset", "the last record that decisions stand on", this::getOffset);
         gauge(metrics, "feed-connections-total", "how often the feed was asked for", this::getConnections);
+        gauge(metrics, "snapshots-total", "how often the whole state was taken anew", this::getSnapshots);
+        gauge(metrics, "feed-events-refused-total", "events that failed a check", this::getRefusedEvents);
+        gauge(metrics, "feed-events-unknown-total", "events of a later version that this one can't read",
+            this::getUnknownEvents);
+        gauge(metrics, "follower-errors-total", "errors that ended a stream of the feed", this::getFollowerErrors);
+        gauge(metrics, "unknown-properties-count", "stored properties that have no effect in this version",
+            this::getUnknownProperties);
         gauge(metrics, "update-latency-ms", "how long the last change through this node took",
             this::getLastUpdateLatencyMs);
         gauge(metrics, "decisions-not-logged-total", "lines of the decision log that were lost",

@@ -6,24 +6,45 @@ import java.util.Arrays;
 
 /** The lines of a stream of bytes, each as soon as it is there. */
 final class Lines {
-    private static final int MOST = 64 << 20;
+    /** What a line may have where there is memory for it: a transaction of 16 MiB, whose texts are all escaped. */
+    private static final long MOST = 128L << 20;
+    /** A line takes some times its length: as bytes, as JSON and as records. */
+    private static final int SHARE_OF_HEAP = 8;
+    private static final int FIRST = 64 << 10;
+
+    /** A line without its end. Its bytes are valid until the next one is asked for. */
+    record Line(byte[] bytes, int from, int length) {}
 
     private final InputStream in;
-    private byte[] bytes = new byte[64 << 10];
+    private final int most;
+    private byte[] bytes = new byte[FIRST];
     private int from;
     private int looked;
     private int to;
 
     Lines(InputStream in) {
-        this.in = in;
+        this(in, (int) Math.min(MOST, Runtime.getRuntime().maxMemory() / SHARE_OF_HEAP));
     }
 
-    /** The next line without its end; null at the end of the stream. Raises IOException for a line that was cut. */
-    byte[] next() throws IOException {
+    Lines(InputStream in, int most) {
+        this.in = in;
+        this.most = most;
+    }
+
+    /**
+     * The next line; null at the end of the stream. Raises IOException for a line that was cut, FeedException for one
+     * that is longer than this JVM has memory for.
+     */
+    Line next() throws IOException, FeedException {
+        if (from == to && bytes.length > FIRST) {
+            // One long line must not keep its memory.
+            bytes = new byte[FIRST];
+            from = looked = to = 0;
+        }
         while (true) {
             for (; looked < to; looked++) {
                 if (bytes[looked] == '\n') {
-                    byte[] line = Arrays.copyOfRange(bytes, from, looked);
+                    Line line = new Line(bytes, from, looked - from);
                     looked++;
                     from = looked;
                     return line;
@@ -35,7 +56,7 @@ final class Lines {
         }
     }
 
-    private boolean fill() throws IOException {
+    private boolean fill() throws IOException, FeedException {
         if (from > 0) {
             System.arraycopy(bytes, from, bytes, 0, to - from);
             looked -= from;
@@ -43,10 +64,10 @@ final class Lines {
             from = 0;
         }
         if (to == bytes.length) {
-            if (to >= MOST) {
-                throw new IOException("a line is longer than " + MOST + " bytes, which no event is");
+            if (to >= most) {
+                throw new FeedException("a line is longer than " + most + " bytes, for which there is no memory");
             }
-            bytes = Arrays.copyOf(bytes, Math.min(MOST, to * 2));
+            bytes = Arrays.copyOf(bytes, (int) Math.min(most, to * 2L));
         }
         int read = in.read(bytes, to, bytes.length - to);
         if (read < 0 && to > 0) {

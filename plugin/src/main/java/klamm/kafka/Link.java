@@ -2,17 +2,13 @@ package klamm.kafka;
 
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.OutputStream;
-import java.net.HttpURLConnection;
-import java.net.Proxy;
 import java.net.URI;
-import java.net.URL;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
 import java.security.KeyStore;
+import java.util.LinkedHashMap;
 import java.util.Map;
-import javax.net.ssl.HttpsURLConnection;
 import javax.net.ssl.KeyManager;
 import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
@@ -21,75 +17,61 @@ import javax.net.ssl.TrustManager;
 import javax.net.ssl.TrustManagerFactory;
 import org.apache.kafka.common.config.ConfigException;
 
-/**
- * HTTP to Klamm, one connection a request. {@link HttpURLConnection} has a timeout for every single read, and no
- * threads of its own, which would outlive the authorizer.
- */
+/** The ways to Klamm: whom to trust there, and by what this node proves who it is. */
 final class Link {
-    private static final int CONNECT_MS = 3_000;
-
     private final Path tokenFile;
     private final SSLSocketFactory sockets;
+    private final Timer timer;
 
-    Link(Settings settings) {
+    /** @param timer ends what takes too long */
+    Link(Settings settings, Timer timer) {
+        this.timer = timer;
         this.tokenFile = settings.tokenFile();
-        this.sockets = settings.tls().isEmpty() ? null : sockets(settings.tls());
+        this.sockets = settings.tls() == null
+            ? (SSLSocketFactory) SSLSocketFactory.getDefault() : sockets(settings.tls());
     }
 
-    HttpURLConnection open(URI base, String path, int readMs) throws IOException {
-        URL url = URI.create(base + path).toURL();
-        HttpURLConnection connection = (HttpURLConnection) url.openConnection(Proxy.NO_PROXY);
-        if (sockets != null && connection instanceof HttpsURLConnection secured) {
-            secured.setSSLSocketFactory(sockets);
-        }
-        connection.setConnectTimeout(CONNECT_MS);
-        connection.setReadTimeout(readMs);
-        connection.setInstanceFollowRedirects(false);
-        connection.setUseCaches(false);
-        // A connection that is kept has a thread that waits for its end.
-        connection.setRequestProperty("Connection", "close");
-        connection.setRequestProperty("Accept", "application/json, application/x-ndjson");
+    /**
+     * A connection that is not connected yet. Raises IOException without a token.
+     *
+     * @param more headers of each request
+     */
+    Connection to(URI base, Map<String, String> more) throws IOException {
+        Map<String, String> headers = new LinkedHashMap<>(more);
+        headers.put("Accept", "application/json, application/x-ndjson");
+        headers.put("User-Agent", "klamm-kafka-authorizer");
         if (tokenFile != null) {
-            connection.setRequestProperty("Authorization", "Bearer " + Settings.token(tokenFile));
+            headers.put("Authorization", "Bearer " + Settings.token(tokenFile));
         }
-        return connection;
+        return new Connection(base, sockets, headers, timer);
     }
 
-    /** Send a body. After this call nobody knows whether it was received, until the answer says so. */
-    static void send(HttpURLConnection connection, byte[] body) throws IOException {
-        connection.setRequestProperty("Content-Type", "application/json");
-        connection.setDoOutput(true);
-        // With a fixed length Java never sends a request a second time by itself.
-        connection.setFixedLengthStreamingMode(body.length);
-        connection.connect();
-        try (OutputStream out = connection.getOutputStream()) {
-            out.write(body);
-        }
-    }
-
-    /** The body of an answer of any status, cut at a bound. */
-    static byte[] body(HttpURLConnection connection, int most) throws IOException {
-        boolean isRefusal = connection.getResponseCode() >= 400;
-        try (InputStream in = isRefusal ? connection.getErrorStream() : connection.getInputStream()) {
-            return in == null ? new byte[0] : in.readNBytes(most);
-        }
-    }
-
-    private static SSLSocketFactory sockets(Map<String, String> tls) {
+    /** A text that another has sent, without the token that it may repeat. */
+    String masked(String text) {
         try {
-            KeyStore trusted = store(tls, "klamm.truststore.");
-            KeyStore keys = store(tls, "klamm.keystore.");
+            return tokenFile == null ? text : text.replace(Settings.token(tokenFile), "***");
+        } catch (IOException gone) {
+            return "(not shown, as the token can't be read)";
+        }
+    }
+
+    private static SSLSocketFactory sockets(Settings.Tls tls) {
+        try {
+            KeyStore trusted = store(tls.truststore());
+            KeyStore keys = store(tls.keystore());
             SSLContext context = SSLContext.getInstance("TLS");
-            context.init(keys == null ? null : keyManagers(keys, tls), trusted == null ? null : trustManagers(trusted), null);
+            context.init(
+                keys == null ? null : keyManagers(keys, tls.keystore()),
+                trusted == null ? null : trustManagers(trusted), null);
             return context.getSocketFactory();
         } catch (IOException | GeneralSecurityException fault) {
             throw new ConfigException("`klamm.truststore.*` and `klamm.keystore.*` can't be used: " + fault);
         }
     }
 
-    private static KeyManager[] keyManagers(KeyStore keys, Map<String, String> tls) throws GeneralSecurityException {
+    private static KeyManager[] keyManagers(KeyStore keys, Settings.Store store) throws GeneralSecurityException {
         KeyManagerFactory factory = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
-        factory.init(keys, password(tls, "klamm.keystore."));
+        factory.init(keys, store.characters());
         return factory.getKeyManagers();
     }
 
@@ -99,20 +81,14 @@ final class Link {
         return factory.getTrustManagers();
     }
 
-    private static KeyStore store(Map<String, String> tls, String prefix) throws IOException, GeneralSecurityException {
-        String location = tls.get(prefix + "location");
-        if (location == null) {
+    private static KeyStore store(Settings.Store from) throws IOException, GeneralSecurityException {
+        if (from == null) {
             return null;
         }
-        KeyStore store = KeyStore.getInstance(tls.getOrDefault(prefix + "type", "PKCS12"));
-        try (InputStream in = Files.newInputStream(Path.of(location))) {
-            store.load(in, password(tls, prefix));
+        KeyStore store = KeyStore.getInstance(from.type());
+        try (InputStream in = Files.newInputStream(from.location())) {
+            store.load(in, from.characters());
         }
         return store;
-    }
-
-    private static char[] password(Map<String, String> tls, String prefix) {
-        String password = tls.get(prefix + "password");
-        return password == null ? null : password.toCharArray();
     }
 }

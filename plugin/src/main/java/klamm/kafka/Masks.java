@@ -11,24 +11,28 @@ final class Masks {
     private static final long ALL_CODES = 0xFFFF;
     private static final int DENY = 16;
     private static final int PLAIN = 32;
+    private static final byte ALL = Codes.OPERATIONS.code("ALL");
+    /** By the code of an operation, the bits of those that an ALLOW of it implies. */
+    private static final long[] IMPLIED = new long[CODES];
+
+    static {
+        for (String name : new String[] {"READ", "WRITE", "DELETE", "ALTER"}) {
+            IMPLIED[Codes.OPERATIONS.code(name)] = 1L << Codes.OPERATIONS.code("DESCRIBE");
+        }
+        IMPLIED[Codes.OPERATIONS.code("ALTER_CONFIGS")] = 1L << Codes.OPERATIONS.code("DESCRIBE_CONFIGS");
+        if (Codes.OPERATIONS.end() > CODES) {
+            throw new ExceptionInInitializerError("an operation has no bit");
+        }
+    }
 
     private Masks() {}
 
     static long of(Acl acl) {
-        AclOperation operation = AclOperation.fromCode(acl.operation());
-        long covered = operation == AclOperation.ALL ? ALL_CODES : 1L << acl.operation();
+        long covered = acl.operation() == ALL ? ALL_CODES : 1L << acl.operation();
         if (!acl.allows()) {
             return covered << DENY;
         }
-        return covered << PLAIN | covered | implied(operation);
-    }
-
-    private static long implied(AclOperation operation) {
-        return switch (operation) {
-            case READ, WRITE, DELETE, ALTER -> 1L << AclOperation.DESCRIBE.code();
-            case ALTER_CONFIGS -> 1L << AclOperation.DESCRIBE_CONFIGS.code();
-            default -> 0;
-        };
+        return covered << PLAIN | covered | IMPLIED[acl.operation()];
     }
 
     static long allow(AclOperation operation) {

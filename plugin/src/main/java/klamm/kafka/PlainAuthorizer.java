@@ -42,11 +42,16 @@ public class PlainAuthorizer implements Authorizer, Reconfigurable, KlammAuthori
 
     private static final List<AuthorizationResult> ONE_ALLOWED = List.of(AuthorizationResult.ALLOWED);
     private static final List<AuthorizationResult> ONE_DENIED = List.of(AuthorizationResult.DENIED);
+    private static final int WAKE_MS = 1_000;
 
     private final LongAdder allowed = new LongAdder();
     private final LongAdder denied = new LongAdder();
     private final List<CompletableFuture<Void>> starting = new ArrayList<>();
+    private final Figures figures = new Figures();
+    private final Callbacks callbacks = new Callbacks();
+    private final Timer timer = new Timer();
     private Replica replica;
+    private Follower follower;
     private Updates updates;
     /** Null unless there is one. */
     private DecisionLog decisionLog;
@@ -58,10 +63,11 @@ public class PlainAuthorizer implements Authorizer, Reconfigurable, KlammAuthori
     @Override
     public void configure(Map<String, ?> configs) {
         Settings settings = Settings.of(configs);
-        Link link = new Link(settings);
+        Link link = new Link(settings, timer);
         take(settings);
-        replica = new Replica(settings, link, state(settings));
-        updates = new Updates(settings, link, replica);
+        replica = new Replica(settings.own(), callbacks);
+        follower = new Follower(settings.urls(), link, new StateKeeper(state(settings)), replica, figures);
+        updates = new Updates(settings, link, replica, callbacks);
         decisionLog = decisionLog(settings, configs);
     }
 
@@ -76,9 +82,9 @@ public class PlainAuthorizer implements Authorizer, Reconfigurable, KlammAuthori
 
     private static StateFile state(Settings settings) {
         try {
-            return settings.stateDir() == null ? null : StateFile.in(settings.stateDir());
+            return settings.state() == null ? null : StateFile.in(settings.state());
         } catch (IOException fault) {
-            throw new ConfigException("`" + Settings.STATE_DIR + "` can't be used: " + fault);
+            throw new ConfigException("`" + Settings.STATE_DIR + "` can't be used: " + fault.getMessage());
         }
     }
 
@@ -116,7 +122,9 @@ public class PlainAuthorizer implements Authorizer, Reconfigurable, KlammAuthori
         }
         replica.loaded().whenComplete((done, fault) -> starting.forEach(each -> complete(each, fault)));
         bean = Beans.register(this, "KlammAuthorizer");
-        replica.start();
+        timer.every(WAKE_MS, replica::wake);
+        String clusterId = server.clusterResource().clusterId();
+        follower.start(clusterId == null ? "" : clusterId);
         if (decisionLog != null) {
             decisionLog.start();
         }
@@ -131,7 +139,7 @@ public class PlainAuthorizer implements Authorizer, Reconfigurable, KlammAuthori
     /** The state that is decided on; null before the first. */
     String token() {
         Image image = replica.image();
-        return image == null ? null : image.token();
+        return image == null ? null : image.token().toString();
     }
 
     private static void complete(CompletableFuture<Void> future, Throwable fault) {
@@ -182,19 +190,6 @@ public class PlainAuthorizer implements Authorizer, Reconfigurable, KlammAuthori
             }
         }
         return verdict.allowed;
-    }
-
-    /**
-     * What would be decided, which is neither counted nor logged. Throws AuthorizerNotReadyException as long as nothing
-     * would be.
-     */
-    Verdict verdict(AuthorizableRequestContext context, Action action) {
-        Image image = replica.image();
-        if (isSuperUser(context, image)) {
-            return superUser(action);
-        }
-        checkReady(image);
-        return decide(image, Decisions.own(image.index(), context.principal()), context.clientAddress(), action);
     }
 
     private boolean isSuperUser(AuthorizableRequestContext context, Image image) {
@@ -312,7 +307,7 @@ public class PlainAuthorizer implements Authorizer, Reconfigurable, KlammAuthori
 
     @Override
     public long getReplicaAgeMs() {
-        return replica.ageMs();
+        return replica.image() == null || replica.ageMs() == Long.MAX_VALUE ? -1 : replica.ageMs();
     }
 
     @Override
@@ -323,7 +318,32 @@ public class PlainAuthorizer implements Authorizer, Reconfigurable, KlammAuthori
 
     @Override
     public long getConnections() {
-        return replica.connections();
+        return figures.connections.sum();
+    }
+
+    @Override
+    public long getSnapshots() {
+        return figures.snapshots.sum();
+    }
+
+    @Override
+    public long getRefusedEvents() {
+        return figures.refused.sum();
+    }
+
+    @Override
+    public long getUnknownEvents() {
+        return figures.unknown.sum();
+    }
+
+    @Override
+    public long getFollowerErrors() {
+        return figures.errors.sum();
+    }
+
+    @Override
+    public int getUnknownProperties() {
+        return replica.unknownProperties();
     }
 
     @Override
@@ -342,7 +362,10 @@ public class PlainAuthorizer implements Authorizer, Reconfigurable, KlammAuthori
             return;
         }
         updates.close();
+        follower.close();
         replica.close();
+        timer.close();
+        callbacks.close();
         if (decisionLog != null) {
             decisionLog.close();
         }

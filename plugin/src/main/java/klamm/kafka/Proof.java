@@ -11,6 +11,7 @@ import java.util.HexFormat;
 /** The hashes of docs/feed.md: of rows, whose sum is an image's digest, and of records, each chained to the last. */
 final class Proof {
     private static final BigInteger MODULUS = BigInteger.ONE.shiftLeft(256);
+    private static final int HASH_BYTES = 32;
     private static final HexFormat HEX = HexFormat.of();
     private static final String SPECIAL = "\\\b\t\n\u000b\f\r";
     private static final String ESCAPES = "\\btnvfr";
@@ -23,6 +24,18 @@ final class Proof {
         } catch (NoSuchAlgorithmException impossible) {
             throw new IllegalStateException(impossible);
         }
+    }
+
+    static byte[] hash(String hex) throws FeedException {
+        try {
+            byte[] hash = HEX.parseHex(hex);
+            if (hash.length == HASH_BYTES) {
+                return hash;
+            }
+        } catch (IllegalArgumentException notHex) {
+            // Said below.
+        }
+        throw new FeedException("a hash is not 64 hexadecimal digits");
     }
 
     static String hex(byte[] hash) {

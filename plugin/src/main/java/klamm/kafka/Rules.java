@@ -3,12 +3,25 @@ package klamm.kafka;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 
 /** The two properties that decide where no ACL does: the broker's own file wins over what Klamm's store says. */
 record Rules(String[] superUsers, boolean allowEveryoneIfNoAclFound) {
     static final String SUPER_USERS = "super.users";
     static final String ALLOW_EVERYONE = "allow.everyone.if.no.acl.found";
+
+    /** Klamm's properties; a broker has its own of the last three. */
+    private static final Set<String> KNOWN = Set.of(
+        SUPER_USERS, ALLOW_EVERYONE, "early.start.listeners", "max.staleness.ms", "audit.level");
+
+    /** The names of stored properties that this version does not know. */
+    static Set<String> unknown(Map<String, String> stored) {
+        Set<String> names = new TreeSet<>(stored.keySet());
+        names.removeAll(KNOWN);
+        return names;
+    }
 
     /** @param stored Klamm's stored properties */
     static Rules of(Map<String, String> own, Map<String, String> stored) {

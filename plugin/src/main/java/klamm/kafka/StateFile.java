@@ -1,76 +1,121 @@
 package klamm.kafka;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedInputStream;
 import java.io.BufferedOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.nio.ByteBuffer;
+import java.nio.channels.Channels;
 import java.nio.channels.FileChannel;
 import java.nio.channels.FileLock;
 import java.nio.channels.OverlappingFileLockException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
-import java.nio.file.attribute.FileTime;
+import java.time.Duration;
 import java.time.Instant;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The last image on disk: the events of its snapshot and of the changes since then, as they came. Reading it is reading
- * a stream, with all of its proofs.
+ * The last image on disk: a line of the keeper's own, then the events of the image's snapshot and of the changes since
+ * then, as they came. Reading it is reading a stream, with all of its proofs.
+ *
+ * <p>The first line has a fixed length, and is written anew in place. It says of which Kafka cluster's node the file is,
+ * and how old its state was when the upstream last said so. Files of the version before lack it.
+ *
+ * <p>INVARIANT: once it is closed nothing is written, as the lock is another's then.
  */
 final class StateFile implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(StateFile.class);
+    private static final String TYPE = "state";
+    private static final int VERSION = 2;
+    private static final int FIRST_LINE = 1_024;
+    private static final int MOST_OF_ID = 100;
     private static final int MOST_USERS = 16;
+    private static final int BUFFER = 1 << 20;
     private static final long AT_LEAST_BYTES = 8 << 20;
 
+    private final StateFolder folder;
     private final FileChannel lock;
     private final Path file;
     private final Path unfinished;
+    private String clusterId = "";
+    /** The snapshot that is being written; null: none. */
+    private FileChannel made;
     private OutputStream snapshot;
-    private FileChannel changes;
+    /** The file that stands; null: none is open. */
+    private FileChannel kept;
+    private boolean hasFirstLine = true;
     private long snapshotBytes;
+    private volatile boolean isClosed;
 
-    private StateFile(FileChannel lock, Path file) {
+    /** @param age null: nobody knows */
+    record Loaded(Image image, Duration age) {}
+
+    private StateFile(StateFolder folder, FileChannel lock, int number) {
+        this.folder = folder;
         this.lock = lock;
-        this.file = file;
-        this.unfinished = file.resolveSibling(file.getFileName() + ".new");
+        this.file = folder.file("state-" + number + ".jsonl");
+        this.unfinished = folder.file("state-" + number + ".jsonl.new");
     }
 
     /**
      * A file that nobody else uses: broker and controller of one process have an authorizer each. Raises IOException if
-     * there is none.
+     * there is none, or the folder is not this user's alone.
      */
-    static StateFile in(Path folder) throws IOException {
+    static StateFile in(Settings.State state) throws IOException {
+        StateFolder folder = new StateFolder(state);
         for (int number = 1; number <= MOST_USERS; number++) {
-            FileChannel channel = FileChannel.open(
-                folder.resolve("state-" + number + ".lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+            FileChannel channel = folder.open(
+                folder.file("state-" + number + ".lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
             try {
                 FileLock held = channel.tryLock();
                 if (held != null) {
-                    return new StateFile(channel, folder.resolve("state-" + number + ".jsonl"));
+                    return new StateFile(folder, channel, number);
                 }
             } catch (OverlappingFileLockException heldByThisProcess) {
                 LOG.debug("{} is in use", channel);
             }
             channel.close();
         }
-        throw new IOException("all " + MOST_USERS + " state files in " + folder + " are in use");
+        throw new IOException("all " + MOST_USERS + " state files in " + state.folder() + " are in use");
     }
 
-    /** Give the file's events to a feed; returns when they were last known to be the newest, or null without a file. */
-    Instant load(Feed feed) throws IOException, FeedException {
-        feed.begin();
-        try (InputStream in = new BufferedInputStream(Files.newInputStream(file), 1 << 20)) {
+    /** Names the Kafka cluster of this node, before anything else is done. */
+    void of(String cluster) {
+        clusterId = cluster.substring(0, Math.min(MOST_OF_ID, cluster.length()));
+    }
+
+    /**
+     * The state of the file, or null without one. Raises FeedException for a file that is damaged, is of another Kafka
+     * cluster, or may have been written by others.
+     */
+    Loaded load(StoreTime time) throws IOException, FeedException {
+        Following following = new Following(1, null);
+        Feed feed = new Feed(following, time);
+        following.opened(0);
+        hasFirstLine = false;
+        Duration age = null;
+        try (FileChannel channel = folder.open(file, StandardOpenOption.READ);
+            InputStream in = new BufferedInputStream(Channels.newInputStream(channel), BUFFER)) {
+            folder.check(file);
             Lines lines = new Lines(in);
-            for (byte[] line = lines.next(); line != null; line = lines.next()) {
-                JsonNode event = Feed.parse(line, line.length);
-                feed.take(event);
+            for (Lines.Line line = lines.next(); line != null; line = lines.next()) {
+                checkOpen();
+                JsonNode event = Json.object(line);
+                if (event.path("type").asText().equals(TYPE)) {
+                    hasFirstLine = true;
+                    age = age(event);
+                } else {
+                    feed.take(event, line.length(), 0);
+                }
             }
         } catch (NoSuchFileException none) {
             return null;
@@ -78,85 +123,163 @@ final class StateFile implements AutoCloseable {
         if (feed.image() == null) {
             throw new FeedException("the state file holds no whole snapshot");
         }
-        return Files.getLastModifiedTime(file).toInstant();
+        return new Loaded(feed.image(), age);
+    }
+
+    private Duration age(JsonNode line) throws FeedException {
+        if (FeedRecord.number(line, "version") > VERSION) {
+            throw new UnknownDataException("the state file is of version " + FeedRecord.number(line, "version"));
+        }
+        if (!FeedRecord.text(line, "kafka_cluster_id").equals(clusterId)) {
+            throw new FeedException("the state file is of a node of the Kafka cluster `"
+                + FeedRecord.text(line, "kafka_cluster_id") + "`, and this node is of `" + clusterId + "`");
+        }
+        Instant at = FeedRecord.instant(line, "at");
+        if (at == null || line.path("age_ms").isNull()) {
+            return null;
+        }
+        Duration since = Duration.between(at, Instant.now());
+        // A clock that was put back does not tell how long ago that was.
+        return since.isNegative() ? null : since.plusMillis(FeedRecord.number(line, "age_ms"));
+    }
+
+    /** @param ageMs null: nobody knows */
+    private byte[] firstLine(Long ageMs) {
+        ObjectNode line = Json.MAPPER.createObjectNode().put("type", TYPE).put("version", VERSION)
+            .put("kafka_cluster_id", clusterId).put("age_ms", ageMs).put("at", Instant.now().toString());
+        byte[] whole = new byte[FIRST_LINE];
+        java.util.Arrays.fill(whole, (byte) ' ');
+        byte[] text = line.toString().getBytes(StandardCharsets.UTF_8);
+        System.arraycopy(text, 0, whole, 0, text.length);
+        whole[FIRST_LINE - 1] = '\n';
+        return whole;
+    }
+
+    /** Move a file away that is not to be used. */
+    synchronized void setAside() throws IOException {
+        checkOpen();
+        if (Files.exists(file, java.nio.file.LinkOption.NOFOLLOW_LINKS)) {
+            Files.move(
+                file, file.resolveSibling(file.getFileName() + ".refused"), StandardCopyOption.REPLACE_EXISTING);
+        }
     }
 
     /** A snapshot begins, which takes the file's place once it is whole. */
-    void begin() throws IOException {
+    synchronized void begin() throws IOException {
         abandon();
-        snapshot = new BufferedOutputStream(Files.newOutputStream(unfinished), 1 << 20);
-        snapshotBytes = 0;
+        create();
+        snapshot = new BufferedOutputStream(Channels.newOutputStream(made), BUFFER);
+        snapshot.write(firstLine(null));
+    }
+
+    private void create() throws IOException {
+        checkOpen();
+        Files.deleteIfExists(unfinished);
+        made = folder.open(unfinished, StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE);
     }
 
     /** A part of a snapshot that has begun. */
-    void part(byte[] line) throws IOException {
-        snapshot.write(line);
+    synchronized void part(Lines.Line line) throws IOException {
+        checkOpen();
+        snapshot.write(line.bytes(), line.from(), line.length());
         snapshot.write('\n');
-        snapshotBytes += line.length + 1;
     }
 
-    void commit() throws IOException {
-        snapshot.close();
+    synchronized void commit() throws IOException {
+        checkOpen();
+        snapshot.flush();
         snapshot = null;
-        FileChannel whole = FileChannel.open(unfinished, StandardOpenOption.APPEND);
-        whole.force(true);
+        show();
+        snapshotBytes = kept.size();
+    }
+
+    /** What was made becomes the file. */
+    private void show() throws IOException {
+        made.force(true);
         Files.move(unfinished, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
-        if (changes != null) {
-            changes.close();
+        if (kept != null) {
+            kept.close();
         }
-        changes = whole;
-        try (FileChannel folder = FileChannel.open(file.toAbsolutePath().getParent())) {
-            folder.force(true);
-        }
+        kept = made;
+        made = null;
+        hasFirstLine = true;
+        folder.sync();
     }
 
     /** A change of the image in the file. One write, so that a kill leaves it whole or not there. */
-    void append(byte[] line) throws IOException {
-        if (changes == null) {
-            changes = FileChannel.open(file, StandardOpenOption.APPEND);
-            snapshotBytes = changes.size();
+    synchronized void append(Lines.Line line) throws IOException {
+        open();
+        ByteBuffer whole =
+            ByteBuffer.allocate(line.length() + 1).put(line.bytes(), line.from(), line.length()).put((byte) '\n').flip();
+        for (long at = kept.size(); whole.hasRemaining();) {
+            at += kept.write(whole, at);
         }
-        ByteBuffer whole = ByteBuffer.allocate(line.length + 1).put(line).put((byte) '\n').flip();
-        while (whole.hasRemaining()) {
-            changes.write(whole);
+    }
+
+    /** So old is the state of the file, by the upstream's word. */
+    synchronized void confirm(long ageMs) throws IOException {
+        open();
+        kept.write(ByteBuffer.wrap(firstLine(ageMs)), 0);
+    }
+
+    private void open() throws IOException {
+        checkOpen();
+        if (kept != null) {
+            return;
+        }
+        FileChannel found = folder.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE);
+        kept = found;
+        snapshotBytes = found.size();
+        if (!hasFirstLine) {
+            create();
+            made.write(ByteBuffer.wrap(firstLine(null)));
+            for (long at = 0; at < found.size();) {
+                at += found.transferTo(at, found.size() - at, made);
+            }
+            show();
         }
     }
 
     /** Whether the changes have become longer than what they change, so that a new snapshot would be shorter. */
-    boolean isLong() throws IOException {
-        return changes != null && changes.size() - snapshotBytes > Math.max(snapshotBytes, AT_LEAST_BYTES);
-    }
-
-    /** What the file holds is the store's state now. */
-    void isFresh() throws IOException {
-        if (changes != null || Files.exists(file)) {
-            Files.setLastModifiedTime(file, FileTime.from(Instant.now()));
-        }
+    synchronized boolean isLong() throws IOException {
+        return kept != null && kept.size() - snapshotBytes > Math.max(snapshotBytes, AT_LEAST_BYTES);
     }
 
     /** Take the file away: what can't be kept up to date must not come back. */
-    void discard() throws IOException {
+    synchronized void discard() throws IOException {
+        checkOpen();
         abandon();
-        if (changes != null) {
-            changes.close();
-            changes = null;
+        if (kept != null) {
+            kept.close();
+            kept = null;
         }
         Files.deleteIfExists(file);
     }
 
     private void abandon() throws IOException {
-        if (snapshot != null) {
-            snapshot.close();
-            snapshot = null;
+        snapshot = null;
+        if (made != null) {
+            made.close();
+            made = null;
+        }
+    }
+
+    private void checkOpen() throws IOException {
+        if (isClosed) {
+            throw new IOException("the state file is closed");
         }
     }
 
     @Override
     public void close() throws IOException {
-        abandon();
-        if (changes != null) {
-            changes.close();
+        isClosed = true;
+        synchronized (this) {
+            abandon();
+            if (kept != null) {
+                kept.close();
+                kept = null;
+            }
+            lock.close();
         }
-        lock.close();
     }
 }

@@ -1,13 +1,9 @@
 package klamm.kafka;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
-import java.net.ConnectException;
-import java.net.HttpURLConnection;
-import java.net.URI;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ArrayBlockingQueue;
@@ -47,7 +43,7 @@ final class Updates implements AutoCloseable {
         public void run() {
             long began = System.nanoTime();
             try {
-                JsonNode answer = updates.ask(kind.path, JSON.writeValueAsBytes(body));
+                JsonNode answer = updates.client.post(kind.path, Json.MAPPER.writeValueAsBytes(body));
                 JsonNode results = answer.path("results");
                 if (results.size() != futures.size()) {
                     throw new BrokerNotAvailableException("Klamm's answer is not one to this change");
@@ -55,7 +51,8 @@ final class Updates implements AutoCloseable {
                 List<T> all = new ArrayList<>();
                 results.forEach(each -> all.add(kind.read.apply(each)));
                 long reachMs = Math.max(LEAST_REACH_MS, ANSWER_MS - (System.nanoTime() - began) / 1_000_000);
-                updates.replica.reached(FeedRecord.text(answer, "token"), reachMs).whenComplete((done, late) -> {
+                Token token = Token.parse(FeedRecord.text(answer, "token"));
+                updates.replica.reached(token, reachMs).whenComplete((done, late) -> {
                     updates.lastLatencyMs = (System.nanoTime() - began) / 1_000_000;
                     if (late != null) {
                         refuse(new TimeoutException(
@@ -67,10 +64,11 @@ final class Updates implements AutoCloseable {
                     }
                 });
             } catch (ApiException refusal) {
-                refuse(refusal);
+                updates.callbacks.run(() -> refuse(refusal));
             } catch (IOException | FeedException | RuntimeException fault) {
                 LOG.warn("a change of ACLs failed", fault);
-                refuse(new BrokerNotAvailableException("a change of ACLs failed: " + fault));
+                updates.callbacks.run(
+                    () -> refuse(new BrokerNotAvailableException("a change of ACLs failed: " + fault)));
             }
         }
 
@@ -80,14 +78,11 @@ final class Updates implements AutoCloseable {
     }
 
     private static final Logger LOG = LoggerFactory.getLogger(Updates.class);
-    private static final ObjectMapper JSON = new ObjectMapper();
     private static final int CLOSE_MS = 1_000;
     private static final int WAITING = 200;
     /** Both together, before the 30 s after which an Admin client gives a request up by itself. */
     private static final int ANSWER_MS = 28_000;
-    private static final int READ_MS = 20_000;
     private static final int LEAST_REACH_MS = 1_000;
-    private static final int MOST_OF_ANSWER = 256 << 20;
     private static final int MOST_OF_COMMENT = 500;
     private static final Kind<AclCreateResult> CREATE =
         new Kind<>("/v1/acls", Updates::created, AclCreateResult::new);
@@ -95,22 +90,20 @@ final class Updates implements AutoCloseable {
         new Kind<>("/v1/acls/delete", Updates::deleted, AclDeleteResult::new);
 
     private final Settings settings;
-    private final Link link;
+    private final UpdateClient client;
     private final Replica replica;
-    private final ThreadPoolExecutor thread;
-    private volatile Thread newest;
+    private final Callbacks callbacks;
+    private final Daemons threads = new Daemons("klamm-updates");
+    private final ThreadPoolExecutor executor;
     private volatile long lastLatencyMs = -1;
 
-    Updates(Settings settings, Link link, Replica replica) {
+    Updates(Settings settings, Link link, Replica replica, Callbacks callbacks) {
         this.settings = settings;
-        this.link = link;
+        this.client = new UpdateClient(settings.urls(), link);
         this.replica = replica;
-        this.thread = new ThreadPoolExecutor(1, 1, 0, TimeUnit.SECONDS, new ArrayBlockingQueue<>(WAITING), task -> {
-            Thread made = new Thread(task, "klamm-updates");
-            made.setDaemon(true);
-            newest = made;
-            return made;
-        });
+        this.callbacks = callbacks;
+        this.executor =
+            new ThreadPoolExecutor(1, 1, 0, TimeUnit.SECONDS, new ArrayBlockingQueue<>(WAITING), threads);
     }
 
     /** How long the last change took until this broker decided by it; -1 if there was none. */
@@ -119,14 +112,14 @@ final class Updates implements AutoCloseable {
     }
 
     List<CompletableFuture<AclCreateResult>> create(AuthorizableRequestContext context, List<AclBinding> bindings) {
-        ObjectNode body = JSON.createObjectNode();
+        ObjectNode body = Json.MAPPER.createObjectNode();
         ArrayNode all = body.putArray("bindings");
         bindings.forEach(each -> put(all.addObject(), each.toFilter()));
         return send(CREATE, body, context, bindings.size());
     }
 
     List<CompletableFuture<AclDeleteResult>> delete(AuthorizableRequestContext context, List<AclBindingFilter> filters) {
-        ObjectNode body = JSON.createObjectNode();
+        ObjectNode body = Json.MAPPER.createObjectNode();
         ArrayNode all = body.putArray("filters");
         filters.forEach(each -> put(all.addObject(), each));
         return send(DELETE, body, context, filters.size());
@@ -155,7 +148,11 @@ final class Updates implements AutoCloseable {
         List<AclBindingDeleteResult> gone = new ArrayList<>();
         for (JsonNode match : result.path("matches")) {
             try {
-                gone.add(new AclBindingDeleteResult(FeedRecord.acl(match).binding(), refusal(match)));
+                Acl acl = FeedRecord.acl(match);
+                // It is removed as well, but this Kafka has no name for it.
+                if (acl.hasBinding()) {
+                    gone.add(new AclBindingDeleteResult(acl.binding(), refusal(match)));
+                }
             } catch (FeedException fault) {
                 return new AclDeleteResult(new BrokerNotAvailableException("Klamm's answer: " + fault.getMessage()));
             }
@@ -175,7 +172,7 @@ final class Updates implements AutoCloseable {
         List<CompletableFuture<T>> futures = Stream.generate(CompletableFuture<T>::new).limit(count).toList();
         Change<T> change = new Change<>(this, kind, body, futures);
         try {
-            thread.execute(change);
+            executor.execute(change);
         } catch (RejectedExecutionException full) {
             change.refuse(new BrokerNotAvailableException(
                 "the ACLs were not changed: more than " + WAITING + " changes wait for Klamm; try again later"));
@@ -199,53 +196,13 @@ final class Updates implements AutoCloseable {
         }
     }
 
-    private JsonNode ask(String path, byte[] body) throws IOException {
-        List<String> unreachable = new ArrayList<>();
-        for (URI url : settings.urls()) {
-            HttpURLConnection connection = link.open(url, path, READ_MS);
-            try {
-                Link.send(connection, body);
-            } catch (ConnectException | java.net.SocketTimeoutException away) {
-                unreachable.add(url + " (" + away.getMessage() + ")");
-                continue;
-            }
-            try {
-                return answer(connection);
-            } catch (IOException fault) {
-                throw new BrokerNotAvailableException(
-                    "Klamm at " + url + " did not answer, so that nobody knows whether it has made the change: " + fault);
-            } finally {
-                connection.disconnect();
-            }
-        }
-        throw new BrokerNotAvailableException(
-            "the ACLs were not changed: Klamm can't be reached at " + String.join(", ", unreachable));
-    }
-
-    private static JsonNode answer(HttpURLConnection connection) throws IOException {
-        int status = connection.getResponseCode();
-        JsonNode answer = JSON.readTree(Link.body(connection, MOST_OF_ANSWER));
-        if (status == HttpURLConnection.HTTP_OK) {
-            return answer;
-        }
-        int code = answer.path("error_code").asInt(-1);
-        String why = "Klamm refused the change: " + answer.path("detail").asText("status " + status);
-        throw code > 0 ? Errors.forCode((short) code).exception(why) : new BrokerNotAvailableException(why);
-    }
-
     @Override
     public void close() {
-        for (Runnable never : thread.shutdownNow()) {
-            ((Change<?>) never).refuse(
-                new BrokerNotAvailableException("the ACLs were not changed: this node's authorizer is being closed"));
+        for (Runnable never : executor.shutdownNow()) {
+            callbacks.run(() -> ((Change<?>) never).refuse(
+                new BrokerNotAvailableException("the ACLs were not changed: this node's authorizer is being closed")));
         }
-        try {
-            Thread last = newest;
-            if (last != null) {
-                last.join(CLOSE_MS);
-            }
-        } catch (InterruptedException asked) {
-            Thread.currentThread().interrupt();
-        }
+        client.close();
+        threads.join(CLOSE_MS);
     }
 }

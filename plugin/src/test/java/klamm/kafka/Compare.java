@@ -116,7 +116,9 @@ public final class Compare {
         if (index.count() != theirs.aclCount()) {
             throw new AssertionError(index.count() + " ACLs, not " + theirs.aclCount());
         }
-        return new Image("", 0, new byte[0], null, Map.of(), Rules.of(configs, Map.of()), index, new StoreTime());
+        return new Image(
+            Epochs.only(new UUID(0, 0)), 0, new byte[0], null, Map.of(), Rules.of(configs, Map.of()), index,
+            new StoreTime());
     }
 
     private ObjectNode acl() {

@@ -15,7 +15,9 @@ public final class FeedLines {
     private FeedLines() {}
 
     public static void main(String[] arguments) throws Exception {
-        Feed feed = new Feed(new StoreTime());
+        Following following = new Following(1, null);
+        Feed feed = new Feed(following, new StoreTime());
+        following.opened(0);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             if (line.equals("canonical")) {
@@ -28,11 +30,13 @@ public final class FeedLines {
             }
             byte[] bytes = line.getBytes(StandardCharsets.UTF_8);
             try {
-                feed.take(Feed.parse(bytes, bytes.length));
+                feed.take(Json.object(new Lines.Line(bytes, 0, bytes.length)), bytes.length, 0);
                 Image image = feed.image();
                 System.out.println(image == null ? "-" : image.token() + " " + Proof.hex(image.hash()) + " "
                     + Proof.hex(image.digest()) + " " + image.index().count());
             } catch (FeedException refusal) {
+                // As after another request: for a snapshot, where one is needed.
+                following.opened(0);
                 System.out.println("refused: " + refusal.getMessage());
             }
         }

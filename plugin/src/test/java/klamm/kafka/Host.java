@@ -33,6 +33,7 @@ import org.apache.kafka.server.authorizer.Action;
 public final class Host {
     private static KlammAuthorizer authorizer;
     private static Map<Endpoint, ? extends CompletionStage<Void>> started;
+    private static volatile String callbackThread = "";
 
     private Host() {}
 
@@ -53,6 +54,7 @@ public final class Host {
             return;
         }
         started = authorizer.start(new Server());
+        started.get(Server.CLIENT).whenComplete((done, fault) -> callbackThread = Thread.currentThread().getName());
         System.out.println("started");
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -96,6 +98,8 @@ public final class Host {
                 return authorizer.authorize(context, actions).toString();
             case "listeners":
                 return isDone(Server.EARLY) + " " + isDone(Server.CLIENT);
+            case "callback":
+                return callbackThread;
             case "figures":
                 return authorizer.getOffset() + " " + authorizer.getAclCount() + " " + authorizer.getConnections();
             case "token":

@@ -8,6 +8,7 @@ import java.math.BigInteger;
 import java.net.InetAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -27,7 +28,10 @@ final class Stores {
     /** An authorizer that has loaded these ACLs; nobody listens where its Klamm should be. */
     static KlammAuthorizer authorizer(Path folder, Iterable<JsonNode> acls, Map<String, String> configs)
         throws Exception {
-        Files.write(folder.resolve("state-1.jsonl"), lines(acls));
+        Path file = folder.resolve("state-1.jsonl");
+        Files.deleteIfExists(file);
+        Files.createFile(file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+        Files.write(file, lines(acls));
         KlammAuthorizer authorizer = unloaded(folder, configs);
         authorizer.start(new Server());
         authorizer.loaded().get();
