@@ -30,8 +30,11 @@ final class Following {
     static final double PROBED_S = 30;
     /** The first event must come within this time: a service that is behind waits some seconds before it says so. */
     static final double OPENING_S = 16;
-    /** A snapshot must be complete within this time, and a second more for so many ACLs. */
-    static final double SNAPSHOT_S = 30;
+    /**
+     * A snapshot must be complete within this time, and a second more for so many ACLs of it that have come. A promise
+     * alone gains no time: who promises a million ACLs and then stalls would hold a follower for minutes.
+     */
+    static final double SNAPSHOT_S = 15;
     static final double ACLS_PER_S = 2_000;
     /** A snapshot may have this many bytes, and so many more for each row that it promises. */
     static final long SNAPSHOT_BYTES = 1 << 20;
@@ -61,10 +64,12 @@ final class Following {
         final Epochs epochs;
         final long acls;
         final long configs;
+        final double beganAt;
         long aclsCame;
         long bytesCame;
 
-        Promise(Token token, Epochs epochs, long acls, long configs) {
+        Promise(Token token, Epochs epochs, long acls, long configs, double beganAt) {
+            this.beganAt = beganAt;
             this.token = token;
             this.epochs = epochs;
             this.acls = acls;
@@ -193,8 +198,8 @@ final class Following {
         if (table == null || !Epochs.mayReplace(held, token, table, why)) {
             return fail(now);
         }
-        promise = new Promise(token, table, acls, configs);
-        deadline = now + SNAPSHOT_S + acls / ACLS_PER_S;
+        promise = new Promise(token, table, acls, configs, now);
+        deadline = now + SNAPSHOT_S;
         return true;
     }
 
@@ -215,7 +220,11 @@ final class Following {
             return fail(now);
         }
         promise.aclsCame += count;
-        return promise.aclsCame <= promise.acls && promise.hasRoomFor(size) || fail(now);
+        if (promise.aclsCame > promise.acls) {
+            return fail(now);
+        }
+        deadline = promise.beganAt + SNAPSHOT_S + promise.aclsCame / ACLS_PER_S;
+        return promise.hasRoomFor(size) || fail(now);
     }
 
     boolean configs(int count, long size, double now) {
