@@ -82,6 +82,7 @@ func (f *Follower) stream(take func(json.RawMessage)) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
+	request.Header.Set("Klamm-Epochs", "1") // stream and token go on from one epoch of the store to the next
 	reply, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func (f *Follower) stream(take func(json.RawMessage)) error {
 
 func (f *Follower) refusal(reply *http.Response) error {
 	switch reply.StatusCode {
-	case http.StatusConflict, http.StatusGone: // another epoch; or what follows the token is not kept any more
+	case http.StatusConflict, http.StatusGone: // the position is lost; or what follows the token is not kept any more
 		f.token = ""
 		return nil
 	case 429, 500, 502, 503, 504:

@@ -24,7 +24,7 @@ import java.util.regex.Pattern;
 public final class Watch {
     private static final Pattern TYPE = Pattern.compile("^\\{\"type\":\\s*\"([a-z_]+)\"");
     private static final Pattern TOKEN = Pattern.compile("\"token\":\\s*\"([^\"\\\\]+)\"");
-    /** Another epoch; or what follows the token is not kept any more. */
+    /** The position is lost; or what follows the token is not kept any more. */
     private static final Set<Integer> BEGIN_ANEW = Set.of(409, 410);
     private static final Set<Integer> PASSING = Set.of(429, 500, 502, 503, 504);
     /** Three times the time between bookmarks. */
@@ -72,7 +72,9 @@ public final class Watch {
 
     private HttpRequest request() {
         String begin = token == null ? "snapshot=true" : "after=" + URLEncoder.encode(token, StandardCharsets.UTF_8);
-        return HttpRequest.newBuilder(URI.create(url + "/v1/watch?" + begin)).timeout(Duration.ofSeconds(30)).build();
+        // Stream and token go on from one epoch of the store to the next.
+        return HttpRequest.newBuilder(URI.create(url + "/v1/watch?" + begin)).header("Klamm-Epochs", "1")
+            .timeout(Duration.ofSeconds(30)).build();
     }
 
     /** Until the stream ends, breaks or says nothing: HttpClient itself has no timeout for the parts of a body. */

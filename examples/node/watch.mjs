@@ -42,7 +42,9 @@ export class Follower {
     const silent = new AbortController();
     const alarm = setTimeout(() => silent.abort(new Error("the stream has said nothing for 15 s")), SILENCE_MS);
     try {
-      const reply = await fetch(`${this.url}/v1/watch?${query}`, { headers: this.headers, signal: silent.signal });
+      // Klamm-Epochs: stream and token go on from one epoch of the store to the next.
+      const headers = { "klamm-epochs": "1", ...this.headers };
+      const reply = await fetch(`${this.url}/v1/watch?${query}`, { headers, signal: silent.signal });
       if (!reply.ok) {
         const told = await reply.text();
         if (BEGIN_ANEW.includes(reply.status)) this.token = null;

@@ -41,7 +41,8 @@ class Follower:
 
     def _stream(self) -> Iterator[dict[str, Any]]:
         begin = {"snapshot": "true"} if self.token is None else {"after": self.token}
-        with self._client.stream("GET", "/v1/watch", params=begin) as reply:
+        # Klamm-Epochs: the stream, and the token, go on from one epoch of the store to the next.
+        with self._client.stream("GET", "/v1/watch", params=begin, headers={"klamm-epochs": "1"}) as reply:
             if reply.status_code in BEGIN_ANEW:
                 self.token = None
             elif reply.status_code not in (200, *PASSING):

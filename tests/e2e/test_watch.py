@@ -28,7 +28,7 @@ class Stream:
     def __init__(self, url: str, query: str, headers: dict[str, str] | None = None) -> None:
         self.seen = Folded()
         self.fault: BaseException | None = None
-        self._client = httpx.Client(base_url=url, timeout=60, headers=headers)
+        self._client = httpx.Client(base_url=url, timeout=60, headers={"klamm-epochs": "1", **(headers or {})})
         self._query = query
         self._socket: socket.socket | None = None
         self._has_left = False
@@ -155,7 +155,7 @@ def events_of(reply: httpx.Response) -> Iterator[dict[str, str]]:
     [
         ("", 400, "`after` is missing; send it with a token, or `snapshot=true`"),
         ("after=x", 400, "`after` is not a token"),
-        ("after=0199f0c2-5d1e-7c3a-9a41-3f6f0b8a2c17:1", 409, "`after` is from another epoch"),
+        ("after=0199f0c2-5d1e-7c3a-9a41-3f6f0b8a2c17:1", 409, "`after` is not a part of"),
         ("snapshot=true&after=x", 400, "send one of them"),
         ("snapshot=maybe", 400, "query parameter `snapshot`: `maybe` can't be used; send true or false"),
         ("snapshot=true&bookmark_ms=1", 400, "query parameter `bookmark_ms`: `1` can't be used; send 200 or more"),

@@ -110,7 +110,7 @@ class Reader:
         query = "snapshot=true" if self.seen.token is None else f"after={self.seen.token}"
         with contextlib.ExitStack() as stack:
             http = stack.enter_context(httpx.Client(base_url=self._member.url, timeout=_READ_TIMEOUT_S))
-            reply = stack.enter_context(http.stream("GET", f"/v1/watch?{query}"))
+            reply = stack.enter_context(http.stream("GET", f"/v1/watch?{query}", headers={"klamm-epochs": "1"}))
             if reply.status_code in (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS):
                 return
             assert reply.status_code == httpx.codes.OK, reply.read()
