@@ -91,7 +91,7 @@ class Importer:
         self._backoff = Backoff(self._options.first_backoff_s, self._options.max_backoff_s, self._options.jitter)
         self._stopped = asyncio.Event()
         self._own = OffsetRanges()
-        self._left: list[NewAcl] = []
+        self._leftover: list[NewAcl] = []
         """What was read, but did not fit in the batch before."""
         self._known = KnownHistory()
         self._next_at = 0.0  # the clock's time before which the next batch would be too fast
@@ -129,15 +129,15 @@ class Importer:
         """As many as an option and a transaction of the feed allow."""
         batch = _Batch()
         while batch.read < self._options.batch_acls:
-            some = self._left or list(islice(source, min(_SLICE, self._options.batch_acls - batch.read)))
-            taken = sum(takewhile(bool, (self._take(acl, batch) for acl in some)))
-            self._left = some[taken:]
+            some = self._leftover or list(islice(source, min(_SLICE, self._options.batch_acls - batch.read)))
+            taken = sum(takewhile(bool, (self._add(acl, batch) for acl in some)))
+            self._leftover = some[taken:]
             await asyncio.sleep(0)
-            if self._left or not some:
+            if self._leftover or not some:
                 break
         return batch
 
-    def _take(self, acl: NewAcl, batch: _Batch) -> bool:
+    def _add(self, acl: NewAcl, batch: _Batch) -> bool:
         """Whether the batch still holds it."""
         new = BulkAcl(uuid4(), acl)
         record = AccessControlEntryRecord(0, 0, new.stored, _ANY_TIME, self._actor, GENESIS_HASH, self._comment)

@@ -81,7 +81,7 @@ class ImageParts:
                 self._at = sort_key(found[-1].binding)
             for each in own:
                 if part.add(each):
-                    yield part.line()
+                    yield part.make_line()
             await pace.breathe()
             # INVARIANT: an index that is no longer in use is never read: it may be half dismantled.
             if not is_in_use():
@@ -91,10 +91,10 @@ class ImageParts:
             await self._catch_up(pace)
         for each in self._kept.values():
             if self._filter.matches(each.binding) and part.add(each):
-                yield part.line()
+                yield part.make_line()
                 await asyncio.sleep(0)
         if part.acls:
-            yield part.line()
+            yield part.make_line()
         yield Line("configs", None, encode(configs_of(image)))
         yield Line("synced", str(image.token), encode(synced_of(image, self._store_time())))
 
@@ -127,6 +127,6 @@ class _Part:
         self.acls.append(acl)
         return len(self.acls) == MAX_ACLS or self._characters >= MAX_ACLS_CHARACTERS
 
-    def line(self) -> Line:
+    def make_line(self) -> Line:
         acls, self.acls, self._characters = self.acls, [], 0
         return Line("acls", None, encode(Acls([acl_fields(each) for each in acls])))

@@ -278,17 +278,17 @@ class _Reader:
             raise StoreUnavailableException("the store does not answer; try again shortly") from None
         except PoisonedRecordException:
             # They may be of a later version; a snapshot needs none of them.
-            recent.block(recent.first - 1)
+            recent.refuse_before(recent.first - 1)
             image = self._watchers.loaded_image()
-            raise _out_of_range("can't be read by this version", recent.blocked_to, image.epochs) from None
+            raise _out_of_range("can't be read by this version", recent.oldest_offset, image.epochs) from None
         first = next(transactions_of(poll.records), ())
         if first and await is_too_long(first):
-            recent.block(first[-1].offset)
+            recent.refuse_before(first[-1].offset)
         if self._is_missing(poll):
             oldest = min(poll.head.log_start_offset, recent.first) - 1
-            raise _out_of_range("are gone", max(oldest, recent.blocked_to), poll.head.epochs)
-        if self._offset < recent.blocked_to:
-            raise _out_of_range("can't be sent, as some are too long", recent.blocked_to, poll.head.epochs)
+            raise _out_of_range("are gone", max(oldest, recent.oldest_offset), poll.head.epochs)
+        if self._offset < recent.oldest_offset:
+            raise _out_of_range("can't be sent, as some are too long", recent.oldest_offset, poll.head.epochs)
 
     async def _older_lines(self, image: AuthorizerImage) -> list[Line]:
         """A page of the store's records, up to what the image holds."""
@@ -298,7 +298,7 @@ class _Reader:
                 poll = await self._watchers.history(self._offset)
             except (StoreUnavailableException, PoisonedRecordException, TimeoutError) as fault:
                 if isinstance(fault, PoisonedRecordException):
-                    recent.block(recent.first - 1)
+                    recent.refuse_before(recent.first - 1)
                 raise _EndedError("reload") from None
             if self._is_missing(poll) or not poll.records:
                 raise _EndedError("reload")
@@ -308,7 +308,7 @@ class _Reader:
                 if last.offset > image.offset or (image.epochs and image.epochs.at(last.offset) != self._epoch):
                     break
                 if await is_too_long(transaction):
-                    recent.block(last.offset)
+                    recent.refuse_before(last.offset)
                     if lines:
                         break
                     raise _EndedError("reload")

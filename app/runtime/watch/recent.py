@@ -92,8 +92,11 @@ class RecentTransactions:
     def __init__(self) -> None:
         self.first = 0
         """The offset after which readers can go on from memory, plus 1."""
-        self.blocked_to = -1
-        """Readers before this offset can't go on: a transaction up to it is too long to be sent, or can't be read."""
+        self.oldest_offset = -1
+        """Readers can't go on from before this offset: a transaction up to it is too long to be sent, or can't be read.
+
+        -1 while no such transaction is known.
+        """
         self._entries: deque[Entry] = deque()
         self._records = 0
         self._encoded = 0
@@ -103,7 +106,7 @@ class RecentTransactions:
         """The offset last asked for, and what follows it: nearly all readers are at the same one."""
 
     def reset(self, image: AuthorizerImage) -> None:
-        self.first, self.blocked_to = image.offset + 1, -1
+        self.first, self.oldest_offset = image.offset + 1, -1
         self._entries.clear()
         self._records = self._encoded = self._held = 0
         self._part = None
@@ -142,7 +145,7 @@ class RecentTransactions:
             line = None if await is_too_long(entry.records) else await transaction_line(entry.epoch, entry.records)
             if self._encoded < len(self._entries) and self._entries[self._encoded] is entry:
                 if line is None:
-                    self.block(entry.last)
+                    self.refuse_before(entry.last)
                     while self.first <= entry.last:
                         self._drop_first()
                     continue
@@ -155,8 +158,8 @@ class RecentTransactions:
                 self._part = None
             await pace.breathe()
 
-    def block(self, offset: int) -> None:
-        self.blocked_to = max(self.blocked_to, offset)
+    def refuse_before(self, offset: int) -> None:
+        self.oldest_offset = max(self.oldest_offset, offset)
 
     def after(self, offset: int) -> Iterator[Entry]:
         """The encoded transactions behind the offset, in order; it must be at least `first` - 1."""

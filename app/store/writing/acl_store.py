@@ -117,7 +117,7 @@ class Group:
         run = _Creates()
         for mutation in mutations:
             if isinstance(mutation, CreateAcls):
-                await self._add(mutation, run)
+                await self._add_keys(mutation, run)
                 if run.characters < MAX_TRANSACTION_BYTES:
                     continue
             outcomes.extend(await self._create(run))
@@ -140,7 +140,7 @@ class Group:
             case AlterConfigs():
                 return await self._alter(mutation)
 
-    async def _add(self, mutation: CreateAcls, run: "_Creates") -> None:
+    async def _add_keys(self, mutation: CreateAcls, run: "_Creates") -> None:
         keys: list[bytes] = []
         async for some in in_slices(mutation.acls):
             keys.extend(acl.binding.natural_key for acl in some)
@@ -161,8 +161,8 @@ class Group:
             results = await self._refusal(mutation) or await self._plan(mutation, its_keys, there, planned)
             if not isinstance(results, ApiException):
                 acls = [acl for _, acl, _ in planned]
-                drafts = await self._acl_drafts(AccessControlEntryRecord, acls, mutation)
-                results = await self._fitted(drafts, _FEWER_ACLS) or results
+                drafts = await self._make_drafts(AccessControlEntryRecord, acls, mutation)
+                results = await self._reserve(drafts, _FEWER_ACLS) or results
                 if self._is_full:
                     break
             if isinstance(results, ApiException):
@@ -170,7 +170,7 @@ class Group:
             else:
                 there.update((key, acl) for key, acl, _ in planned)
                 changed.update((acl.id, acl) for _, acl, before in planned if before is not None)
-                await self._take_creates(planned, drafts)
+                await self._write_creates(planned, drafts)
                 outcomes.append(CreateAclsOutcome(results, self._token_for(mutation), len(planned)))
             await self._breathe(len(its_keys))
         for some in _statements([(acl.id, *acl.terms) for acl in changed.values()]):
@@ -222,7 +222,7 @@ class Group:
                 now[key] = acl
         return results
 
-    async def _take_creates(self, planned: Sequence[_Planned], drafts: Sequence[Record]) -> None:
+    async def _write_creates(self, planned: Sequence[_Planned], drafts: Sequence[Record]) -> None:
         async for some in in_slices(list(zip(planned, drafts, strict=True))):
             for (key, acl, before), draft in some:
                 self.drafts.append(draft)
@@ -247,8 +247,8 @@ class Group:
         if isinstance(matches, TooLongMatches):
             return size_refusal(matches.bytes, _NARROWER_FILTERS)
         acls = list({acl.id: acl for found in matches for acl in found}.values())
-        drafts = await self._acl_drafts(RemoveAccessControlEntryRecord, acls, mutation)
-        refusal = await self._fitted(drafts, _NARROWER_FILTERS)
+        drafts = await self._make_drafts(RemoveAccessControlEntryRecord, acls, mutation)
+        refusal = await self._reserve(drafts, _NARROWER_FILTERS)
         if refusal is not None or self._is_full:
             return refusal
         await self._remove(acls, drafts)
@@ -257,8 +257,8 @@ class Group:
     async def _expire(self, mutation: ExpireAcls) -> Outcome | ApiException | None:
         # INVARIANT: ended ACLs are selected under the head's lock, so only one of several writers removes each.
         ended = await select_ended(self._transaction, self._head.recorded_at, mutation.at_most, MAX_TRANSACTION_BYTES)
-        drafts = await self._acl_drafts(RemoveAccessControlEntryRecord, ended, mutation)
-        sizes = await _sizes(drafts)
+        drafts = await self._make_drafts(RemoveAccessControlEntryRecord, ended, mutation)
+        sizes = await _measure(drafts)
         # As many as this transaction still holds; the next step removes the others.
         fitting = bisect_right(list(accumulate(sizes)), MAX_TRANSACTION_BYTES - self._bytes)
         if sizes and not fitting and self._bytes:
@@ -293,14 +293,14 @@ class Group:
             values[name] = value
             before.append(present)
             drafts.append(ConfigRecord(self._next_offset() + len(drafts), 0, name, value, *frame))
-        refusal = await self._fitted(drafts, _FEWER_PROPERTIES)
+        refusal = await self._reserve(drafts, _FEWER_PROPERTIES)
         if refusal is not None or self._is_full:
             return refusal
         for draft, present in zip(drafts, before, strict=True):
-            await self._take_config(draft, present)
+            await self._write_config(draft, present)
         return AlterConfigsOutcome((), self._token_for(mutation), len(drafts))
 
-    async def _take_config(self, draft: ConfigRecord, before: str | None) -> None:
+    async def _write_config(self, draft: ConfigRecord, before: str | None) -> None:
         if draft.value is None:
             await self._transaction.execute(_UNSET_CONFIG, draft.name)
         else:
@@ -309,7 +309,7 @@ class Group:
         self.drafts.append(draft)
         self.digest_change += config_digest(draft.name, draft.value) - config_digest(draft.name, before)
 
-    async def _acl_drafts(
+    async def _make_drafts(
         self, kind: _AclRecord, acls: Sequence[StandardAcl], mutation: CreateAcls | DeleteAcls | ExpireAcls
     ) -> list[Record]:
         """The records that this mutation would make of these ACLs."""
@@ -319,9 +319,9 @@ class Group:
             drafts.extend(kind(first + at, 0, acl, *frame) for at, acl in enumerate(some, len(drafts)))
         return drafts
 
-    async def _fitted(self, drafts: Sequence[Record], way_out: str) -> PolicyViolationException | None:
+    async def _reserve(self, drafts: Sequence[Record], way_out: str) -> PolicyViolationException | None:
         """Why no transaction holds these, which are one mutation's. Counts them if this one does, else it is full."""
-        size = sum(await _sizes(drafts))
+        size = sum(await _measure(drafts))
         if size > MAX_TRANSACTION_BYTES:
             return size_refusal(size, way_out)
         self._is_full = self._bytes + size > MAX_TRANSACTION_BYTES
@@ -355,7 +355,7 @@ class _Creates:
     """Of all texts: what can't fit in one transaction is not looked up."""
 
 
-async def _sizes(drafts: Sequence[Record]) -> list[int]:
+async def _measure(drafts: Sequence[Record]) -> list[int]:
     sizes: list[int] = []
     async for some in in_slices(drafts):
         sizes.extend(map(record_bytes, some))
