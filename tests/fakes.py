@@ -283,9 +283,10 @@ class FakeStore:
         """Another store's, which knows of no earlier one."""
         self.epochs = Epochs.only(epoch)
 
-    def begin_epoch(self, *known: UUID) -> None:
+    def begin_epoch(self, *known: UUID, first_offset: int | None = None) -> None:
         """Tokens are of another epoch from now on, later than these too."""
-        self.epochs = self.epochs.begun(next_epoch(BIRTH, (self.epoch, *known), uuid4()), self.tables.last_offset)
+        first_offset = self.tables.last_offset if first_offset is None else first_offset
+        self.epochs = self.epochs.begun(next_epoch(BIRTH, (self.epoch, *known), uuid4()), first_offset)
 
     def prove(self, known: KnownHistory) -> None:
         """What a writer does first, under the head's lock."""
@@ -301,8 +302,9 @@ class FakeStore:
     def _begin_epoch_on(self, known: FeedPosition, found: Continuity) -> None:
         if found is Continuity.PROVED:
             return
-        first_offset = self.tables.last_offset if found is Continuity.LOST else self.epochs.rows[-1].first_offset
-        self.epochs = self.epochs.begun(next_epoch(BIRTH, (self.epoch, known.epoch), uuid4()), first_offset)
+        self.begin_epoch(
+            known.epoch, first_offset=None if found is Continuity.LOST else self.epochs.rows[-1].first_offset
+        )
 
     @property
     def position(self) -> FeedPosition:

@@ -40,8 +40,8 @@ class RecordingStore(FakeStore):
         super().append(records)
         self.remember()
 
-    def begin_epoch(self, *known: UUID) -> None:
-        super().begin_epoch(*known)
+    def begin_epoch(self, *known: UUID, first_offset: int | None = None) -> None:
+        super().begin_epoch(*known, first_offset=first_offset)
         self.remember()
 
     def remember(self) -> None:
