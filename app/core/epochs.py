@@ -87,6 +87,10 @@ class Epochs:
         """The epoch in which the record at the offset was written."""
         return next((row.id for row in reversed(self.rows) if row.first_offset < offset), self.rows[0].id)
 
+    def token_of(self, offset: int) -> Token:
+        """The token of the record at the offset."""
+        return Token(self.at(offset), offset)
+
     def after(self, epoch: UUID) -> Epoch | None:
         """The epoch that followed this one; None if it is the last or unknown."""
         for number in range(len(self.rows) - 1):
