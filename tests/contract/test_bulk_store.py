@@ -24,7 +24,7 @@ async def test_a_batch_stands_in_snapshot_and_feed_as_one_transaction(subject: S
     outcome = await subject.bulk.add(acls, ACTOR, KnownHistory())
 
     assert (list(outcome.created), list(outcome.found), outcome.last_offset) == ([3, 4, 5], [], 5)
-    assert outcome.epoch == (await subject.head()).epoch
+    assert outcome.token.epoch == (await subject.head()).epoch
     assert {each.stored for each in acls.values()} < set(await subject.acls())
     records = await subject.records()
     mine = [record for record in records[2:] if isinstance(record, AccessControlEntryRecord)]

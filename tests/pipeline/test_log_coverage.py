@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+from app.core.epochs import Epochs
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.records import GENESIS_HASH
@@ -48,7 +49,7 @@ ASKED = [("User:app", "t0"), ("User:wide", "t1"), *(("User:app", f"t{number}") f
 def _home(spark: SparkSession, folder: Path, hours: Sequence[int], *, exported: bool = True) -> Home:
     """A home whose ACLs are a year older than the log, but for one, with decisions of these hours."""
     home = Home(str(folder))
-    save_snapshot(spark, home, Snapshot(acl_frame(spark, ACLS), {}, "c", str(EPOCH), len(ACLS), BEGAN, "00"))
+    save_snapshot(spark, home, Snapshot(acl_frame(spark, ACLS), {}, "c", Epochs.only(EPOCH), len(ACLS), BEGAN, "00"))
     image = loaded(ACLS, allow_everyone=False)
     questions = [(principal, "10.0.0.1", "READ", "TOPIC", name) for principal, name in ASKED]
     rows = [

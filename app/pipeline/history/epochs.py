@@ -37,6 +37,4 @@ def is_one_history(epochs: Epochs, offset: int, others: Epochs, others_offset: i
 def last_offsets(epochs: Epochs, last_offset: int) -> list[tuple[str, int]]:
     """Each epoch, and the last offset of which its tokens are part of the history that ends at `last_offset`."""
     ends = [each.first_offset for each in epochs.rows[1:]]
-    return [
-        (str(each.id), min(end, last_offset)) for each, end in zip(epochs.rows, [*ends, last_offset], strict=True)
-    ]
+    return [(str(each.id), min(end, last_offset)) for each, end in zip(epochs.rows, [*ends, last_offset], strict=True)]

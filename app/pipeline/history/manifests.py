@@ -76,7 +76,8 @@ class Exported:
     def epochs(self) -> Epochs:
         """The epochs of its history. Raises PipelineError if a manifest's are none."""
         rows: dict[UUID, Epoch] = {}
-        for part in (*([] if self.base is None else [self.base]), *self.batches):
+        parts: list[Base | Batch] = [*self.batches] if self.base is None else [self.base, *self.batches]
+        for part in parts:
             for each in _epochs_of(part).rows:
                 rows.setdefault(each.id, each)
         try:

@@ -133,8 +133,8 @@ def refuse_other(home: Home, snapshot: Snapshot, cluster_id: str, epochs: Epochs
     """Raises PipelineError unless the state of the home at this offset and the snapshot are of one history."""
     if snapshot.cluster_id != cluster_id or not is_one_history(epochs, offset, snapshot.epochs, snapshot.offset):
         raise PipelineError(
-            f"`{home.root}` has the state `{epochs.token_of(offset)}` of cluster `{cluster_id}`, but this is `{snapshot.token}` of "
-            f"`{snapshot.cluster_id}`, which is not of the same history; use a new --home for it"
+            f"`{home.root}` has the state `{epochs.token_of(offset)}` of cluster `{cluster_id}`, but this is "
+            f"`{snapshot.token}` of `{snapshot.cluster_id}`, which is not of the same history; use a new --home for it"
         )
 
 

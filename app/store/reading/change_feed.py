@@ -137,9 +137,11 @@ _TRANSACTION_END = """SELECT coalesce(
 _END_BEFORE_LAST = """SELECT "offset" FROM acl_record
 WHERE "offset" < $1 AND "offset" = tx_last ORDER BY "offset" DESC LIMIT 1"""
 
-# An exporter at an older epoch has lost its place anyway, and starts again.
-_EXPORTED = """SELECT min(exporter.last_offset) FROM exporter JOIN acl_head USING (epoch)
-WHERE told_at >= clock_timestamp() - $1::interval"""
+# An exporter beyond where the next epoch began has lost its position, and starts again.
+_EXPORTED = """SELECT min(last_offset) FROM exporter JOIN acl_epoch USING (epoch)
+WHERE told_at >= clock_timestamp() - $1::interval AND last_offset <= coalesce(
+    (SELECT min(first_offset) FROM acl_epoch AS later WHERE later.number > acl_epoch.number), last_offset
+)"""
 
 # It has the rights of the function's owner (the role that serves may delete no record), and checks its argument.
 _TRIM = "SELECT trim_acl_record($1)"

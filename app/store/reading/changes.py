@@ -10,6 +10,7 @@ from app.core.kafka.filters import AclBindingFilter
 from app.core.past import Change, ChangesPage, ChangesQuestion, KnownSince, Moment, PriorState, StoreHead
 from app.core.token import Token
 from app.store.engine import Connection
+from app.store.epochs import read_epochs
 from app.store.faults import NotMigratedError
 from app.store.filters import (
     FILTERS,
@@ -23,7 +24,6 @@ from app.store.filters import (
     shape_of,
     with_types,
 )
-from app.store.reading.epochs import read_epochs
 from app.store.rows import Row, in_slices, record_of
 
 _STRETCH = 20_000
