@@ -33,9 +33,10 @@ END
 $function$
 """
 
-_OF_HISTORY = """SELECT FROM acl_epoch AS own, acl_head AS head
-        WHERE own.epoch = of_epoch AND through <= coalesce(
-            (SELECT min(first_offset) FROM acl_epoch AS later WHERE later.number > own.number), head.last_offset
+_OF_HISTORY = """SELECT FROM acl_head AS head
+        WHERE (head.epoch = of_epoch AND through <= head.last_offset) OR through <= (
+            SELECT min(later.first_offset) FROM acl_epoch AS own JOIN acl_epoch AS later ON later.number > own.number
+            WHERE own.epoch = of_epoch
         )"""
 
 _OF_EPOCH = "SELECT FROM acl_head WHERE epoch = of_epoch AND last_offset >= through"

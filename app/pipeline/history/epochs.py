@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from uuid import UUID
 
 from app.core.epochs import Epoch, Epochs
 from app.core.kafka.errors import InvalidRequestException
@@ -16,6 +17,13 @@ def epochs_in(tokens: Sequence[str]) -> Epochs:
         return Epochs.of(Epoch(each.epoch, each.offset) for each in began)
     except (InvalidRequestException, ValueError):
         raise PipelineError(f"`{' '.join(tokens)[:200]}` are not the epochs of a history; restore them") from None
+
+
+def noted_epochs(text: str) -> Epochs:
+    """Of the epoch in force, and the tokens of the states in which the noted ones began, the newest first."""
+    last, *noted = text.split()
+    began = (Token.parse(each, "epoch") for each in noted)
+    return Epochs.noted(UUID(last), (Epoch(each.epoch, each.offset) for each in began))
 
 
 def tokens_of(epochs: Epochs) -> tuple[str, ...]:

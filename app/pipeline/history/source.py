@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 from app.core.epochs import MAX_EPOCHS, Epochs
 from app.core.token import Token
-from app.pipeline.history.epochs import epochs_in
+from app.pipeline.history.epochs import noted_epochs
 from app.pipeline.history.schemas import ACLS, RECORDS
 from app.pipeline.spark.checkpoint import checkpointed
 from app.pipeline.spark.errors import PipelineError
@@ -28,9 +28,11 @@ _TABLE_READINGS = 3
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# The states in which the newest epochs began, as tokens.
-_EPOCHS = f"""(SELECT string_agg(epoch || ':' || first_offset, ' ' ORDER BY number)
-    FROM (SELECT epoch, first_offset, number FROM acl_epoch_v1 ORDER BY number DESC LIMIT {MAX_EPOCHS}) AS newest)"""  # noqa: S608 - a number
+# The epoch in force, and the states in which the noted ones began, as tokens, the newest first.
+_EPOCHS = f"""h.epoch || coalesce((
+    SELECT string_agg(' ' || epoch || ':' || first_offset, '' ORDER BY number DESC)
+    FROM (SELECT epoch, first_offset, number FROM acl_epoch_v1 ORDER BY number DESC LIMIT {MAX_EPOCHS}) AS newest
+), '')"""  # noqa: S608 - a number
 
 _HEAD = f"""SELECT h.cluster_id, h.last_offset, h.hash, h.log_start_offset, r.hash AS hash_at,
     statement_timestamp() AS read_at, {_EPOCHS} AS epochs
@@ -50,7 +52,7 @@ _TABLE = f"""SELECT statement_timestamp() AS read_at, 'head' AS what, {_EPOCHS} 
     NULL::text AS resource_type, NULL::text AS resource_name, NULL::text AS pattern_type, NULL::text AS principal,
     NULL::text AS host, NULL::text AS operation, NULL::text AS permission_type, NULL::bigint AS expires_s,
     NULL::text AS owner
-FROM acl_head_v1
+FROM acl_head_v1 AS h
 UNION ALL SELECT statement_timestamp(), 'config', name, value, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM config_v1
@@ -94,7 +96,7 @@ def read_head(spark: SparkSession, source: JdbcSource, at: int = 0) -> Head:
         raise PipelineError("the store has no head; run `klamm migrate`")
     return Head(
         row["cluster_id"],
-        epochs_in(row["epochs"].split()),
+        noted_epochs(row["epochs"]),
         row["last_offset"],
         bytes(row["hash"]),
         row["log_start_offset"],
@@ -139,7 +141,7 @@ def read_table(spark: SparkSession, source: JdbcSource) -> TableReading:
         raise PipelineError("the store has no head; run `klamm migrate`")
     (row,) = heads
     read_at = moment(row["read_micros"])
-    epochs = epochs_in(row["key"].split())
+    epochs = noted_epochs(row["key"])
     head = Head(row["value"], epochs, row["last_offset"], bytes(row["hash"]), row["log_start_offset"], read_at)
     configs = {row["key"]: row["value"] for row in others if row["what"] == "config"}
     acls = rows.where("what = 'acl'").withColumnRenamed("key", "id").select(ACLS.fieldNames())

@@ -138,10 +138,11 @@ _END_BEFORE_LAST = """SELECT "offset" FROM acl_record
 WHERE "offset" < $1 AND "offset" = tx_last ORDER BY "offset" DESC LIMIT 1"""
 
 # An exporter beyond where the next epoch began has lost its position, and starts again.
-_EXPORTED = """SELECT min(last_offset) FROM exporter JOIN acl_epoch USING (epoch)
-WHERE told_at >= clock_timestamp() - $1::interval AND last_offset <= coalesce(
-    (SELECT min(first_offset) FROM acl_epoch AS later WHERE later.number > acl_epoch.number), last_offset
-)"""
+_EXPORTED = """SELECT min(exporter.last_offset) FROM exporter CROSS JOIN acl_head AS head
+WHERE told_at >= clock_timestamp() - $1::interval AND (exporter.epoch = head.epoch OR exporter.last_offset <= (
+    SELECT min(later.first_offset) FROM acl_epoch AS own JOIN acl_epoch AS later ON later.number > own.number
+    WHERE own.epoch = exporter.epoch
+))"""
 
 # It has the rights of the function's owner (the role that serves may delete no record), and checks its argument.
 _TRIM = "SELECT trim_acl_record($1)"
