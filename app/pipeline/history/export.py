@@ -117,9 +117,10 @@ def refuse_other_history(exported: Exported, head: Head) -> None:
     at, advice = exported.last_offset, ""
     there = head.hash if head.last_offset == at else head.hash_at
     standing = head.epochs.judge(exported.token, head.last_offset, head.read_at)
+    is_behind = standing is Standing.AHEAD or (standing is Standing.PART and head.last_offset < at)
     if head.cluster_id != exported.cluster_id:
         why = f"the export is of cluster `{exported.cluster_id}`, but the store is of `{head.cluster_id}`"
-    elif standing is Standing.AHEAD:
+    elif is_behind:
         raise PipelineError(
             f"the store is at `{head.token}`, but the export is at `{exported.token}`: the store is a standby that is "
             "behind, or was put back and no service has noticed yet. Nothing was changed; run this again later, when a "
