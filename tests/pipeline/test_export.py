@@ -236,9 +236,9 @@ async def test_an_export_goes_on_across_epochs_without_a_new_base(
     assert (str(told["epoch"]), told["last_offset"]) == (str(exported.token.epoch), exported.token.offset)
     assert "everything agrees" in run_job(keeping.spark, reconcile, keeping.path, keeping.roles.spark).said
     # The snapshot of the epoch before is the beginning of the next, beside which it stays.
-    told: list[str] = []
-    assert snapshot_at(keeping.spark, Home(str(keeping.path)), tell=told.append).token == exported.token
-    assert told == []
+    warned: list[str] = []
+    assert snapshot_at(keeping.spark, Home(str(keeping.path)), tell=warned.append).token == exported.token
+    assert warned == []
     run_job(keeping.spark, snapshot, keeping.path, keeping.roles.spark)
     expected, saved = states(stored), load_snapshot(keeping.spark, Home(str(keeping.path)))
     assert rows(saved.acls) == sorted(expected[saved.offset].acls)
