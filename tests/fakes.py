@@ -419,7 +419,7 @@ class FakeStore:
         found = [came[acl.id] for key, acl in kept.items() if acl.id != acls[key].id]
         last_offset = self.tables.last_offset
         known.proved(self.position)
-        return BatchOutcome([*own, *range(before + 1, last_created + 1)], found, len(changed), self.epoch, last_offset)
+        return BatchOutcome([*own, *range(before + 1, last_created + 1)], found, len(changed), self.epochs, last_offset)
 
     # ChangeFeed, for whoever needs only one
 

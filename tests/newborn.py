@@ -34,6 +34,7 @@ async def be_born(copied: str) -> None:
     """Give a copied store a cluster id and an epoch of its own."""
     birth = "UPDATE acl_head SET cluster_id = $1, epoch = $2"
     await execute(copied, birth, _random_cluster_id(), uuid.uuid4())
+    await execute(copied, "DELETE FROM acl_epoch WHERE number < (SELECT max(number) FROM acl_epoch)")
 
 
 async def _make_template(server: str, template: str) -> None:

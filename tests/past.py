@@ -76,7 +76,8 @@ class FakePast:
         found = [each for each in reversed(changes_in(records)) if answers(each, question)]
         page, head = found[: question.limit], Token(self.store.epoch, len(records))
         before = page[-1].record.offset if len(found) > len(page) else None
-        return ChangesPage(page, before, KnownSince(Token(self.store.epoch, 0), None), head)
+        epochs = self.store.epochs
+        return ChangesPage(page, before, KnownSince(epochs.token_of(0), None), head, epochs)
 
     async def state(self, at: Moment, scope: PastScope) -> PastState:
         wanted = [*scope.filters, *scope.if_few]
@@ -87,11 +88,11 @@ class FakePast:
         return self._state(at, lambda acl: after is None or sort_key(acl.binding) >= after)
 
     def _state(self, at: Moment, is_wanted: Callable[[StandardAcl], bool]) -> PastState:
-        records, epoch = self.store.tables.records, self.store.epoch
+        records = self.store.tables.records
         offset, now = moment_in(records, at)
         tables = tables_at(records, offset)
         acls = [acl for acl in tables.listed() if is_wanted(acl)]
-        return PastState(self.store.cluster_id, Token(epoch, offset), now, acls, tables.configs)
+        return PastState(self.store.cluster_id, self.store.epochs.token_of(offset), now, acls, tables.configs)
 
     async def close(self) -> None:
         """Nothing is held."""

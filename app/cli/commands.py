@@ -29,6 +29,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     for each in (
         Command("serve", "serve the REST API until SIGTERM or Ctrl-C", "app.cli.serve"),
         Command("migrate", "migrate the database's schema to this version", "app.cli.migrate"),
+        Command("restore", "begin a new epoch of a store whose database was put back", "app.cli.restore"),
         Command(
             "verify", "recompute the hash chain and the digest of a store, or of the feed's events", "app.cli.verify"
         ),

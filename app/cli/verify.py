@@ -96,7 +96,8 @@ def _proved_file(path: str) -> "FeedProof":
 async def _proved_store(url: "DatabaseUrl") -> "FeedProof":
     """Table and head in one snapshot; then the records that led there. Raises FeedDamagedError."""
     from app.core.kafka.bindings import NO_TERMS, StandardAcl  # noqa: PLC0415 - slow to load, as is all below
-    from app.core.proof import FeedDamagedError, FeedProof  # noqa: PLC0415 - as above
+    from app.core.proof import FeedDamagedError, FeedProof, check_epochs  # noqa: PLC0415 - as above
+    from app.core.token import Token  # noqa: PLC0415 - as above
     from app.runtime.continuity import transactions_of  # noqa: PLC0415 - as above
     from app.store.reading.change_feed import PostgresChangeFeed  # noqa: PLC0415 - as above
 
@@ -104,6 +105,7 @@ async def _proved_store(url: "DatabaseUrl") -> "FeedProof":
     try:
         async with feed.snapshot() as reader:
             head = reader.head
+            check_epochs(head.epochs, head.last_offset)
             table.begin(head.last_offset, head.hash)
             table.add_configs(reader.configs)
             async for some in reader.slices():
@@ -112,7 +114,9 @@ async def _proved_store(url: "DatabaseUrl") -> "FeedProof":
         start = 0 if head.log_start_offset == 1 else min(head.log_start_offset, head.last_offset)
         while log.offset < head.last_offset:
             poll = await feed.poll(max(log.offset, start), _AT_ONCE)
-            if poll.hash_at is None or poll.head.epoch != head.epoch:
+            if not poll.head.epochs.has(Token(head.epoch, head.last_offset), poll.head.last_offset):
+                raise FeedDamagedError("the store was put back while it was read; run this again")
+            if poll.hash_at is None:
                 raise FeedDamagedError(f"record {max(log.offset, start)} is missing, or was trimmed meanwhile")
             if start and not log.offset:
                 # What came before the first record that is kept is gone, so the proof begins at its hash.

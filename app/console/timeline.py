@@ -50,7 +50,7 @@ async def timeline(visit: Visit, acl_filter: Mapping[str, str], token: str) -> T
     changes = known["changes"] if known else []
     stops = _stops(changes)
     place = _place(stops, token)
-    is_between = place >= 0 and visit.at is not None and token != stops[place].token
+    is_between = place >= 0 and visit.at is not None and not _is_in(token, Token.parse(stops[place].token))
     before = place if is_between else place - 1
     return Timeline(
         stops,
@@ -89,9 +89,8 @@ def _place(stops: Sequence[Stop], token: str) -> int:
 
 
 def _is_in(token: str, shown: Token) -> bool:
-    """Whether the state shown continues the other."""
-    other = Token.parse(token)
-    return other.epoch == shown.epoch and other.offset <= shown.offset
+    """Whether the state shown continues the other. Both are of one history, whatever their epochs."""
+    return Token.parse(token).offset <= shown.offset
 
 
 @pages.get("/resource/at")

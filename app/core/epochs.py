@@ -70,6 +70,22 @@ class Epochs:
             raise ValueError("the epochs of a history must be different, with offsets that rise")
         return Epochs(kept)
 
+    @staticmethod
+    def noted(last: UUID, newest_first: Iterable[Epoch]) -> "Epochs":
+        """The epochs of a history up to the last, as far as they are noted.
+
+        INVARIANT: what does not fit is left out, with all that is older: tokens of an epoch that is not noted are
+        refused.
+        """
+        kept: list[Epoch] = []
+        for row in newest_first:
+            if not kept and row.id != last:
+                continue
+            if kept and row.first_offset > kept[-1].first_offset:
+                break
+            kept.append(row)
+        return Epochs.of(reversed(kept)) if kept else Epochs.only(last)
+
     @property
     def last(self) -> UUID:
         return self.rows[-1].id
@@ -86,6 +102,10 @@ class Epochs:
     def at(self, offset: int) -> UUID:
         """The epoch in which the record at the offset was written."""
         return next((row.id for row in reversed(self.rows) if row.first_offset < offset), self.rows[0].id)
+
+    def token_of(self, offset: int) -> Token:
+        """The token of the record at the offset."""
+        return Token(self.at(offset), offset)
 
     def after(self, epoch: UUID) -> Epoch | None:
         """The epoch that followed this one; None if it is the last or unknown."""

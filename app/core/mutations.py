@@ -192,7 +192,7 @@ class BulkAcl(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What one committed batch of a bulk load did, and the head after it.
+    """What one committed batch of a bulk load did, and the head after it, in the last of these epochs.
 
     Each ACL of the batch is listed by the offset that created it: in `created` if it is the batch's own, made now or by
     an earlier try whose outcome was unknown, else in `found`. Of those found, `changed` were given other terms.
@@ -201,5 +201,10 @@ class BatchOutcome:
     created: Sequence[int]
     found: Sequence[int]
     changed: int
-    epoch: UUID
+    epochs: Epochs
+    """Of the history since the batch before, at least."""
     last_offset: int
+
+    @property
+    def token(self) -> Token:
+        return Token(self.epochs.last, self.last_offset)

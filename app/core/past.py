@@ -7,11 +7,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from uuid import UUID
 
+from app.core.epochs import Epochs, Standing
 from app.core.index.table import SortKey
 from app.core.kafka.bindings import NO_TERMS, AclTerms, StandardAcl
-from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.errors import (
+    InvalidRequestException,
+    OffsetNotAvailableException,
+    TokenEpochInvalidException,
+    TokenEpochMismatchException,
+)
 from app.core.kafka.filters import AclBindingFilter
 from app.core.records import Record
 from app.core.token import Token
@@ -94,6 +99,11 @@ class ChangesPage:
     before: int | None
     known_since: KnownSince
     head: Token
+    epochs: Epochs
+
+    def token_of(self, offset: int) -> Token:
+        """The token of the record at this offset."""
+        return self.epochs.token_of(offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,10 +136,41 @@ class PastState:
 
 @dataclass(frozen=True, slots=True)
 class StoreHead:
-    """Which state the store is in, and where its records begin."""
+    """Which state the store is in, and where its records begin. `is_of_primary`: it was not read on a standby."""
 
     cluster_id: str
-    epoch: UUID
+    epochs: Epochs
     last_offset: int
     log_start_offset: int
     store_time: datetime
+    is_of_primary: bool
+
+    @property
+    def token(self) -> Token:
+        return Token(self.epochs.last, self.last_offset)
+
+    def check(self, token: Token, name: str) -> None:
+        """Raises unless the token, which the field `name` has, is a part of the store's history.
+
+        TokenEpochMismatchException for one that is lost, TokenEpochInvalidException for one of an epoch that no store
+        has begun, OffsetNotAvailableException for one that lies ahead, and on a standby, which proves nothing.
+        """
+        standing = self.epochs.judge(token, self.last_offset, self.store_time)
+        if standing is Standing.PART:
+            return
+        if standing is Standing.AHEAD:
+            raise OffsetNotAvailableException(f"`{name}` is in the future: the store is at `{self.token}`")
+        if not self.is_of_primary:
+            raise OffsetNotAvailableException(
+                f"`{name}` is not part of what this standby holds, which is at `{self.token}`; ask a service on the "
+                "primary"
+            )
+        if standing is Standing.INVALID:
+            raise TokenEpochInvalidException(
+                f"`{name}` is of an epoch that lies more than a day ahead of the store's clock, so no store has begun "
+                "it; send a time, or a token from a reply"
+            )
+        raise TokenEpochMismatchException(
+            f"`{name}` is not part of the store's history, which is at `{self.token}`: its changes were lost when the "
+            "store was restored or failed over, or are another store's; send a time, or a token of this history"
+        )

@@ -4,14 +4,26 @@ It shares with the feed's writers only how a record and a row look as bytes.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from app.core.digest import MODULUS, acl_digest, config_digest
+from app.core.epochs import Epochs, is_later
 from app.core.kafka.bindings import StandardAcl
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, ConfigRecord, Record, record_hash
 
 
 class FeedDamagedError(Exception):
     """What was read is not the history of a store; the message says where and why."""
+
+
+def check_epochs(epochs: Epochs, offset: int) -> None:
+    """Raises FeedDamagedError unless each is later than the one before, and the last began at the offset or before."""
+    for before, after in pairwise(epochs.rows):
+        if not is_later(after.id, before.id):
+            raise FeedDamagedError(f"epoch {after.id} follows {before.id}, and is not a later one")
+    last = epochs.rows[-1]
+    if last.first_offset > offset:
+        raise FeedDamagedError(f"epoch {last.id} begins after offset {last.first_offset}, but the feed is at {offset}")
 
 
 class FeedProof:

@@ -1,13 +1,25 @@
-"""Whether a file of the feed's events holds: every hash, every digest, every token (docs/feed.md)."""
+"""Whether a file of the feed's events holds: every hash, every digest, every token and epoch (docs/feed.md)."""
 
 from collections.abc import Iterable
 from uuid import UUID
 
+from app.core.epochs import is_later
 from app.core.kafka.errors import InvalidRequestException
-from app.core.proof import FeedDamagedError, FeedProof
+from app.core.proof import FeedDamagedError, FeedProof, check_epochs
 from app.core.token import Token
-from app.formats.feed_events import Acls, Bookmark, Configs, End, Event, NoEventError, Snapshot, Synced, Transaction
-from app.formats.feed_values import acl_in, records_in
+from app.formats.feed_events import (
+    Acls,
+    Bookmark,
+    Configs,
+    End,
+    EpochBegan,
+    Event,
+    NoEventError,
+    Snapshot,
+    Synced,
+    Transaction,
+)
+from app.formats.feed_values import acl_in, epochs_of, records_in
 
 
 class EventCheck:
@@ -20,6 +32,10 @@ class EventCheck:
         self.proof = FeedProof()
         self.events = 0
         self._epoch: UUID | None = None
+        self._has_begun = False
+        """Whether an offset and its hash are known; until then `proof` is the empty store's."""
+        self._starts_at: int | None = None
+        """The offset of an epoch that began before any hash was stated."""
         self._counts: tuple[int, int] | None = None
 
     def follow_all(self, events: Iterable[tuple[int, Event]]) -> None:
@@ -42,8 +58,10 @@ class EventCheck:
         match event:
             case Snapshot():
                 token = Token.parse(event.token, "token")
+                check_epochs(epochs_of(event, token.epoch), token.offset)
                 self._epoch, self._counts = token.epoch, (event.acl_count, event.config_count)
                 self.proof.begin(token.offset, bytes.fromhex(event.hash))
+                self._has_begun = True
             case Acls() | Configs() if self._counts is None:
                 raise FeedDamagedError("a part of a snapshot appears without its beginning")
             case Acls():
@@ -53,6 +71,8 @@ class EventCheck:
             case Synced():
                 self._check_counts()
                 self._check_state(event)
+            case EpochBegan():
+                self._begin_epoch(event)
             case Transaction():
                 self._transaction(event)
             case Bookmark():
@@ -66,25 +86,51 @@ class EventCheck:
         token, records, stated = Token.parse(event.token, "token"), records_in(event), bytes.fromhex(event.hash)
         if token.offset != event.last_offset:
             raise FeedDamagedError(f"the transaction's token has the offset {token.offset}, not {event.last_offset}")
-        if self._epoch is None and records[0].offset > 1:
-            self.proof.begin(token.offset, stated, image_known=False)
-        else:
-            self._check_epoch(token)
+        self._check_epoch(token)
+        if self._has_begun:
             self.proof.follow(records, stated)
-        self._epoch = token.epoch
+            return
+        self._check_start(records[0].offset - 1)
+        self._has_begun = True
+        if records[0].offset == 1:
+            self.proof.follow(records, stated)
+        else:
+            self.proof.begin(token.offset, stated, image_known=False)
 
     def _check_state(self, event: Synced | Bookmark) -> None:
         token, chained = Token.parse(event.token, "token"), bytes.fromhex(event.hash)
-        if self._epoch is None and token.offset:
-            self.proof.begin(token.offset, chained, image_known=False)
         self._check_epoch(token)
-        self._epoch = token.epoch
+        if not self._has_begun:
+            self._check_start(token.offset)
+            self._has_begun = True
+            if token.offset:
+                self.proof.begin(token.offset, chained, image_known=False)
         digest = None if event.digest is None else int(event.digest, 16)
         self.proof.check_at(token.offset, chained, digest)
 
+    def _begin_epoch(self, event: EpochBegan) -> None:
+        if self._counts is not None:
+            raise FeedDamagedError("an epoch begins within a snapshot")
+        if not self._has_begun:
+            self._check_start(event.first_offset)
+            self._starts_at = event.first_offset
+        elif event.first_offset != self.proof.offset:
+            raise FeedDamagedError(
+                f"epoch {event.epoch} is stated to begin after offset {event.first_offset}, but the feed is at "
+                f"{self.proof.offset}"
+            )
+        if self._epoch is not None and not is_later(event.epoch, self._epoch):
+            raise FeedDamagedError(f"epoch {event.epoch} follows {self._epoch}, and is not a later one")
+        self._epoch = event.epoch
+
+    def _check_start(self, offset: int) -> None:
+        if self._starts_at not in (None, offset):
+            raise FeedDamagedError(f"an epoch began after offset {self._starts_at}, and offset {offset} follows it")
+
     def _check_epoch(self, token: Token) -> None:
         if self._epoch not in (None, token.epoch):
-            raise FeedDamagedError(f"epoch {token.epoch} follows {self._epoch} without a snapshot of its own")
+            raise FeedDamagedError(f"epoch {token.epoch} follows {self._epoch} and was not stated to begin")
+        self._epoch = token.epoch
 
     def _check_counts(self) -> None:
         found = (self.proof.acl_count, self.proof.config_count)

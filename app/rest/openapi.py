@@ -45,7 +45,8 @@ _DESCRIPTIONS = {
     "403": "The caller may not do this, or its principal lacks the right on the cluster (CLUSTER_AUTHORIZATION_FAILED)",
     "404": "Not found (RESOURCE_NOT_FOUND)",
     "408": "The headers or the body did not arrive in time (REQUEST_TIMED_OUT)",
-    "409": "The token or the cluster id belongs to another store (TOKEN_EPOCH_MISMATCH, INCONSISTENT_CLUSTER_ID)",
+    "409": "The token is not part of the store's history, or the cluster id is another store's (TOKEN_EPOCH_MISMATCH, "
+    "TOKEN_EPOCH_INVALID, INCONSISTENT_CLUSTER_ID)",
     "410": "The state or the changes asked for are no longer kept (OFFSET_OUT_OF_RANGE)",
     "412": "The store has changed since the token in if_unchanged_since (INVALID_UPDATE_VERSION)",
     "413": "The body is too large",

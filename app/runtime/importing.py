@@ -105,8 +105,8 @@ class Importer:
 
     async def run(self, acls: Iterable[NewAcl]) -> None:
         """Raises StoreUnavailableException or RequestTimedOutException at once for the first batch, later after
-        `give_up_s` of nothing else; TokenEpochMismatchException if the store's history changed meanwhile; and whatever
-        `acls`, which must be valid, raises. Of equal ACLs, the last one's terms hold.
+        `give_up_s` of nothing else; TokenEpochMismatchException if the store has lost what was written meanwhile; and
+        whatever `acls`, which must be valid, raises. Of equal ACLs, the last one's terms hold.
         """
         source = iter(acls)
         following = asyncio.create_task(self._next(source))
@@ -187,10 +187,10 @@ class Importer:
 
     def _count(self, batch: _Batch, outcome: BatchOutcome) -> None:
         counts = self.counts
-        if counts.token is not None and counts.token.epoch != outcome.epoch:
+        if counts.token is not None and not outcome.epochs.has(counts.token, outcome.last_offset):
             raise TokenEpochMismatchException(
-                "the store's history changed during the import (a failover or a restore), so some of the import may "
-                "have been lost"
+                f"the store's history changed during the import (a failover or a restore): it is at `{outcome.token}` "
+                f"and does not continue `{counts.token}`, so some of the import may have been lost"
             )
         again = sum(offset in self._own for offset in outcome.found)
         self._own.add(outcome.created)
@@ -199,7 +199,7 @@ class Importer:
         counts.there += len(outcome.found) - again
         counts.changed += outcome.changed
         counts.repeated += again + batch.read - len(batch.acls)
-        counts.token = Token(outcome.epoch, outcome.last_offset)
+        counts.token = outcome.token
         counts.trouble = None
         self._report(counts)
 

@@ -14,7 +14,6 @@ from app.core.kafka.errors import InvalidRequestException, StoreUnavailableExcep
 from app.core.kafka.filters import AclBindingFilter
 from app.core.past import ChangesPage, ChangesQuestion, PastScope, PastState, moment_of
 from app.core.records import GENESIS_HASH, FeedHead
-from app.core.token import Token
 from app.runtime.authorizer import Authorizer, LiteralAction
 from app.runtime.cursors import Cursors
 from app.runtime.listing import CURSORS as LIST_CURSORS
@@ -45,7 +44,7 @@ class HistoryPage:
     """Whether the asker may see changes of properties."""
 
     def token_of(self, offset: int) -> str:
-        return str(Token(self.page.head.epoch, offset))
+        return str(self.page.token_of(offset))
 
 
 class Past:

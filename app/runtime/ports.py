@@ -120,12 +120,12 @@ class PastStore(Protocol):
     """The records of every change, asked about the past."""
 
     async def changes(self, question: ChangesQuestion) -> ChangesPage:
-        """Raises TokenEpochMismatchException for a token of another epoch."""
+        """Raises what `StoreHead.check` raises for a token that is not part of the store's history."""
 
     async def state(self, at: Moment, scope: PastScope) -> PastState:
-        """Raises OffsetOutOfRangeException, which names the oldest state that is known, TokenEpochMismatchException,
-        OffsetNotAvailableException for a token that lies ahead, InvalidRequestException for a time that lies ahead
-        and for a scope that holds too much.
+        """Raises OffsetOutOfRangeException, which names the oldest state that is known, what `StoreHead.check` raises
+        for a token that is not part of the store's history, InvalidRequestException for a time that lies ahead and for
+        a scope that holds too much.
         """
 
     async def stretch(self, at: Moment, after: SortKey | None, rows: int) -> PastState:

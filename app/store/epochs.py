@@ -14,23 +14,12 @@ ORDER BY noted.number DESC"""
 
 
 async def read_epochs(connection: Connection) -> Epochs:
-    """The epochs up to the head's.
-
-    INVARIANT: what does not fit is left out, with all that is older: tokens of an epoch that is not noted are refused.
-    """
+    """The epochs up to the head's."""
     rows = await connection.fetch(_EPOCHS, MAX_EPOCHS)
     if not rows:
         raise NotMigratedError
-    last = UUID(bytes=rows[0]["last"].bytes)
-    newest_first: list[Epoch] = []
-    for row in rows:
-        epoch = None if row["epoch"] is None else Epoch(UUID(bytes=row["epoch"].bytes), row["first_offset"])
-        if epoch is None or (not newest_first and epoch.id != last):
-            continue
-        if newest_first and epoch.first_offset > newest_first[-1].first_offset:
-            break
-        newest_first.append(epoch)
-    return Epochs.of(reversed(newest_first)) if newest_first else Epochs.only(last)
+    noted = (Epoch(UUID(bytes=row["epoch"].bytes), row["first_offset"]) for row in rows if row["epoch"] is not None)
+    return Epochs.noted(UUID(bytes=rows[0]["last"].bytes), noted)
 
 
 class KnownEpochs:

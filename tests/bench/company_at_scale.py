@@ -9,10 +9,12 @@ principal makes half of the decisions, about anything.
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from app.core.epochs import Epochs
 from app.pipeline.history.schemas import ACLS, DECISIONS
 from app.pipeline.history.snapshot import Snapshot, save_snapshot
 from app.pipeline.spark.session import SessionOptions, spark_session
@@ -23,13 +25,15 @@ _TEAM, _APP = 500, 40
 _DAY_S = 86_400
 _DAYS = 30
 _BEGAN = datetime(2026, 10, 1, tzinfo=UTC)
+_EPOCH = UUID(int=1)
 
 
 def write_company(spark: SparkSession, home: Home, size: int, *, skewed: bool) -> None:
     """All that the jobs read but the export, and the list of resources as `resources.parquet`."""
     resources = size // 5
     acls = _acls(spark, size, resources)
-    save_snapshot(spark, home, Snapshot(_checked(acls, ACLS.fieldNames()), {}, "bench", "epoch", size, _BEGAN, "00"))
+    checked = _checked(acls, ACLS.fieldNames())
+    save_snapshot(spark, home, Snapshot(checked, {}, "bench", Epochs.only(_EPOCH), size, _BEGAN, "00"))
     named = spark.range(resources).select(
         sf.lit("TOPIC").alias("resource_type"), _topic(sf.col("id")).alias("resource_name")
     )
@@ -93,7 +97,7 @@ def _decisions(spark: SparkSession, size: int, resources: int, *, skewed: bool) 
     )
     columns = {
         "time": at,
-        "epoch": sf.lit("epoch"),
+        "epoch": sf.lit(str(_EPOCH)),
         "offset": sf.lit(size).cast("long"),
         "principal": sf.when(of_one, sf.lit("User:svc-0")).otherwise(_principal(acl, size)),
         "host": sf.concat(sf.lit("10.0.0."), _draw(number, 15, 250)),

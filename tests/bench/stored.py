@@ -24,7 +24,8 @@ _BETWEEN = f"{1_000 / _PER_SECOND:.1f} ms"
 _IDLE_S, _QUICK_IDLE_S = 15.0, 3.0
 _RELOAD_WITHIN_S = 150.0
 _SETTLE_S = 2.0
-_NEW_EPOCH = "UPDATE acl_head SET epoch = gen_random_uuid() RETURNING 1"
+_NEW_EPOCH = """WITH said AS MATERIALIZED (SELECT set_config('klamm.epoch_diverged', 'true', true) AS so)
+UPDATE acl_head SET epoch = gen_random_uuid() FROM said WHERE so = 'true' RETURNING 1"""
 _RELOAD_METHOD = f"""
     A real `klamm serve` on the embedded PostgreSQL answers an open-loop load of {_PER_SECOND} single decisions
     a second: a process on the other core, at a raised priority where that is allowed, sends at fixed times,

@@ -9,12 +9,28 @@ from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import BulkAcl
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, record_hash
+from app.core.token import Token
 from tests.contract.subject import Subject
 from tests.updates import ACTOR, alter, create, created, delete, topic
 
 
 def batch(bindings: Iterable[AclBinding]) -> dict[bytes, BulkAcl]:
     return {binding.natural_key: BulkAcl(uuid4(), NewAcl(binding)) for binding in bindings}
+
+
+async def test_a_batch_names_the_epochs_since_the_one_before(subject: Subject) -> None:
+    known = KnownHistory()
+    before = (await subject.bulk.add(batch([topic("a")]), ACTOR, known)).token
+    assert (await subject.bulk.add(batch([topic("b")]), ACTOR, known)).token == Token(before.epoch, 2)
+    # The first write of another process, which begins an epoch.
+    await subject.write(create(topic("c")))
+
+    after = await subject.bulk.add(batch([topic("d")]), ACTOR, known)
+
+    head = await subject.head()
+    assert after.token == Token(head.epoch, 4)
+    assert after.epochs.has(before, 4)
+    assert after.epochs.has(Token(before.epoch, 2), 4)
 
 
 async def test_a_batch_stands_in_snapshot_and_feed_as_one_transaction(subject: Subject) -> None:
@@ -24,7 +40,7 @@ async def test_a_batch_stands_in_snapshot_and_feed_as_one_transaction(subject: S
     outcome = await subject.bulk.add(acls, ACTOR, KnownHistory())
 
     assert (list(outcome.created), list(outcome.found), outcome.last_offset) == ([3, 4, 5], [], 5)
-    assert outcome.epoch == (await subject.head()).epoch
+    assert outcome.token.epoch == (await subject.head()).epoch
     assert {each.stored for each in acls.values()} < set(await subject.acls())
     records = await subject.records()
     mine = [record for record in records[2:] if isinstance(record, AccessControlEntryRecord)]

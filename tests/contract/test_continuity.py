@@ -43,8 +43,8 @@ async def a_config_as_it_is(subject: Subject, known: KnownHistory) -> Written:
 
 async def a_batch_that_is_there(subject: Subject, known: KnownHistory) -> Written:
     acls = {topic("a").natural_key: BulkAcl(uuid4(), NewAcl(topic("a")))}
-    outcome = await subject.bulk.add(acls, ACTOR, known)
-    return outcome.epoch, outcome.last_offset
+    token = (await subject.bulk.add(acls, ACTOR, known)).token
+    return token.epoch, token.offset
 
 
 WRITES = [nothing, what_is_there, away_what_is_not_there, a_config_as_it_is, a_batch_that_is_there]

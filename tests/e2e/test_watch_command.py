@@ -7,7 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -100,8 +100,32 @@ def test_what_it_keeps_as_json_is_what_verify_proves(service: Service, tmp_path:
         shown.end()
     types = [json.loads(line)["type"] for line in shown.out.splitlines()]
     assert (types[0], types[-1]) != (types[-1], types[0])
+    assert verified(tmp_path / "out").startswith("holds up to offset")
+
+
+def test_it_follows_and_keeps_what_verify_proves_over_several_epochs(
+    new_database: Callable[[], str], tmp_path: Path
+) -> None:
+    dsn = new_database()
+    with replica_on(dsn) as first, replica_on(dsn) as second:
+        create(first.ready(), "one")
+        with watching(first.url, tmp_path, "--snapshot", "--output", "json", "--bookmarks") as shown:
+            shown.until('"synced"')
+            # The first write of another process begins an epoch.
+            token = create(second.ready(), "two")
+            shown.until(token)
+            shown.end()
+    events = [json.loads(line) for line in shown.out.splitlines()]
+    (began,) = [each for each in events if each["type"] == "epoch"]
+    assert token.startswith(began["epoch"])
+    assert shown.err.count("resume from here") == 1
+    assert "trying again" not in shown.err
+    assert verified(tmp_path / "out").startswith("holds up to offset 2: 1 records")
+
+
+def verified(path: Path) -> str:
     verify = type("verify", (), {"add_arguments": staticmethod(_verify_arguments), "run": staticmethod(load_verify())})
-    assert run(verify, [str(tmp_path / "out")]).text.startswith("holds up to offset")  # type: ignore[arg-type]  # as a module
+    return run(verify, [str(path)]).text  # type: ignore[arg-type]  # as a module
 
 
 def _verify_arguments(parser: object) -> None:

@@ -2,14 +2,16 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from random import Random
+from uuid import uuid4
 
 import pytest
 
 from app.core.access.what import WhatQuestion
 from app.core.access.who import WhoQuestion
 from app.core.authorize import Authorization
+from app.core.epochs import Epochs, next_epoch
 from app.core.groups import Groups
 from app.core.image import AuthorizerImage
 from app.core.kafka.codes import AclOperation, ResourceType
@@ -18,6 +20,7 @@ from app.core.kafka.errors import (
     InvalidRequestException,
     OffsetNotAvailableException,
     OffsetOutOfRangeException,
+    TokenEpochInvalidException,
     TokenEpochMismatchException,
 )
 from app.core.kafka.filters import AclBindingFilter
@@ -53,6 +56,8 @@ _LONG_AGO = (
     "UPDATE acl_head SET digest = NULL",
 )
 
+_FIRST_EPOCH = "INSERT INTO acl_epoch SELECT 1, epoch, 0, clock_timestamp(), 'a test began it' FROM acl_head"
+
 
 class World:
     """A service on PostgreSQL that answers questions about the past, and all records that its store ever had."""
@@ -64,8 +69,9 @@ class World:
         self.authorizer = Authorizer(now, now.feed, STARTUP)
         self.past = Past(self.authorizer, self.source)
         self.records: list[Record] = []
-        self.epoch = Token(type(ROOT_ID)(int=0), 0).epoch
+        self.epochs = Epochs.only(ROOT_ID)
         self.database = database
+        self._url = url
 
     async def begin(self, draw: Random) -> None:
         await self.database.execute("TRUNCATE acl, acl_record, config")
@@ -73,16 +79,23 @@ class World:
             "UPDATE acl_head SET epoch = gen_random_uuid(), last_offset = 0, hash = decode(repeat('00', 32), 'hex'), "
             "log_start_offset = 1, digest = NULL"
         )
-        await write_history(self.store, draw, TRANSACTIONS)
+        # The trigger has noted the epoch after those of the history that was here before.
+        await self.database.execute("DELETE FROM acl_epoch")
+        await self.database.execute(_FIRST_EPOCH)
+        await write_history(self.store, draw, TRANSACTIONS // 2)
+        another = PostgresAclStore(self._url)
+        await write_history(another, draw, TRANSACTIONS // 2)
+        await another.close()
         for statement in _LONG_AGO:
             await self.database.execute(statement)
-        self.records, head = await records_of(self.feed)
-        self.epoch = head.epoch
+        self.records, _ = await records_of(self.feed)
+        self.epochs = (await self.feed.poll(len(self.records), 1)).head.epochs
+        assert len(self.epochs.rows) > 1
 
     def moment(self, draw: Random, first: int = 0) -> Moment:
         offset = draw.randint(first, len(self.records))
         if draw.random() < 0.5 or offset == 0:
-            return Token(self.epoch, offset)
+            return draw.choice((self.epochs.token_of(offset), Token(self.epochs.last, offset)))
         return self.records[offset - 1].recorded_at + timedelta(minutes=draw.choice((0, 1, 52, 600)))
 
     def image(self, at: Moment) -> AuthorizerImage:
@@ -91,7 +104,9 @@ class World:
         tables = tables_at(self.records, offset)
         image = image_of(tables.listed(), STARTUP)
         config = effective_config(STARTUP, tables.configs)
-        return replace(image, epoch=self.epoch, offset=offset, config=config, overrides=tables.configs).as_of(now)
+        return replace(
+            image, epoch=self.epochs.at(offset), offset=offset, config=config, overrides=tables.configs
+        ).as_of(now)
 
 
 ROOT_ID = Token.parse("00000000-0000-0000-0000-000000000000:0").epoch
@@ -204,13 +219,13 @@ async def test_what_is_trimmed_is_refused_and_the_rest_is_answered_as_before(wor
         assert start > 1
         oldest = world.records[start - 1]
         for at in (
-            Token(world.epoch, start - 1),
-            Token(world.epoch, 0),
+            world.epochs.token_of(start - 1),
+            Token(world.epochs.last, 0),
             oldest.recorded_at - timedelta(microseconds=1),
         ):
-            with pytest.raises(OffsetOutOfRangeException, match=str(Token(world.epoch, start))) as refusal:
+            with pytest.raises(OffsetOutOfRangeException, match=str(world.epochs.token_of(start))) as refusal:
                 await world.past.of_principal(ROOT, WhatQuestion("User:alice"), text_of(at))
-            assert refusal.value.oldest_token == str(Token(world.epoch, start))
+            assert refusal.value.oldest_token == str(world.epochs.token_of(start))
             assert oldest.recorded_at.isoformat()[:19] in refusal.value.message
         for _ in range(100):
             await ask(world, draw, start)
@@ -218,8 +233,12 @@ async def test_what_is_trimmed_is_refused_and_the_rest_is_answered_as_before(wor
 
 async def test_what_can_not_be_known_is_refused(world: World) -> None:
     await world.begin(Random(1))
+    begun, last = world.epochs.rows[-1], len(world.records)
     for at, refusal in (
-        (str(Token(world.epoch, len(world.records) + 1)), OffsetNotAvailableException),
+        (str(Token(begun.id, last + 1)), OffsetNotAvailableException),
+        (str(Token(next_epoch(datetime(2020, 1, 1, tzinfo=UTC), [begun.id], uuid4()), 1)), OffsetNotAvailableException),
+        (str(Token(next_epoch(datetime(2999, 1, 1, tzinfo=UTC), [], uuid4()), 1)), TokenEpochInvalidException),
+        (str(Token(world.epochs.rows[-2].id, begun.first_offset + 1)), TokenEpochMismatchException),
         (str(Token(ROOT_ID, 1)), TokenEpochMismatchException),
         ("2999-01-01T00:00:00Z", InvalidRequestException),
         ("tomorrow", InvalidRequestException),
@@ -232,4 +251,4 @@ async def test_a_question_that_touches_too_much_is_refused(world: World, monkeyp
     await world.begin(Random(2))
     monkeypatch.setattr("app.store.reading.state.MOST", 3)
     with pytest.raises(InvalidRequestException, match="more than 3"):
-        await world.past.of_principal(ROOT, WhatQuestion("User:alice"), str(Token(world.epoch, 1)))
+        await world.past.of_principal(ROOT, WhatQuestion("User:alice"), str(Token(world.epochs.last, 1)))

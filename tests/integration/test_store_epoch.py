@@ -2,7 +2,6 @@
 
 import asyncio
 from itertools import pairwise
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.core.continuity import FeedPosition, KnownHistory
@@ -107,24 +106,3 @@ async def test_a_role_that_may_only_read_keeps_the_epoch(
     finally:
         await reading.close()
         await database.execute("DROP OWNED BY plain_reader; DROP ROLE plain_reader")
-
-
-async def test_the_epoch_that_an_operator_begins_by_the_book_is_a_later_one(
-    store: PostgresAclStore, database: Connection
-) -> None:
-    book = (Path(__file__).parents[2] / "docs" / "database.md").read_text(encoding="utf-8")
-    by_hand = book.partition('-c "UPDATE acl_head')[2].partition('"')[0]
-    before = KnownHistory()
-    await store.write([create(topic("a"))], before)
-    for _ in range(3):
-        earlier = before.position
-        assert earlier is not None
-        await asyncio.sleep(0.002)  # it tells milliseconds
-
-        await database.execute(f"UPDATE acl_head{by_hand}")
-
-        after = await store.write([create(topic("a"))], before)
-        head = await database.fetchrow("SELECT epoch FROM acl_head")
-        assert head is not None
-        assert after.epoch.bytes == head["epoch"].bytes
-        assert is_later(after.epoch, earlier.epoch)

@@ -356,9 +356,31 @@ async def test_retention_waits_for_exporters_that_were_heard_of_lately(
     assert await feed.trim(keep_age=None, keep_count=0, exporters_known_for=patience) == 2
     await database.execute("UPDATE exporter SET told_at = told_at - interval '2 days' WHERE id = $1", near)
     assert await feed.trim(keep_age=None, keep_count=0, exporters_known_for=patience) == 1
-    # Of another history: whoever copied it has lost its thread anyway.
+    # Of another history: whoever copied it has lost its position anyway.
     await database.execute("UPDATE exporter SET epoch = gen_random_uuid(), last_offset = 0, told_at = now()")
     await store.write([create(topic("d"))], KnownHistory())
+    assert await feed.trim(keep_age=None, keep_count=0, exporters_known_for=patience) == 2
+
+
+async def test_retention_waits_for_an_exporter_of_an_epoch_before(
+    store_url: str, store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection
+) -> None:
+    await three_transactions(store)
+    epoch, exporter, patience = (await feed.poll(0, 1)).head.epoch, uuid4(), timedelta(days=1)
+    another = PostgresAclStore(DatabaseUrl.parse(store_url))
+    later = (await another.write([create(topic("later"))], KnownHistory())).epoch
+    await another.close()
+
+    assert later != epoch
+    assert await database.fetchval("SELECT tell_exported($1, $2, 3)", exporter, epoch)
+    assert await feed.trim(keep_age=None, keep_count=0, exporters_known_for=patience) == 3
+    for of_epoch, through in ((epoch, 6), (later, 7)):
+        with pytest.raises(asyncpg.InvalidParameterValueError, match="only offsets of this history"):
+            await database.fetchval("SELECT tell_exported($1, $2, $3)", exporter, of_epoch, through)
+    # What lies beyond where the next epoch began is lost, and keeps nothing.
+    await database.execute("UPDATE exporter SET last_offset = 6")
+    await store.write([create(topic("e"))], KnownHistory())
+    await database.execute("INSERT INTO exporter SELECT gen_random_uuid(), $1, 5, now()", later)
     assert await feed.trim(keep_age=None, keep_count=0, exporters_known_for=patience) == 2
 
 
@@ -370,7 +392,7 @@ async def test_only_what_can_have_been_exported_is_noted(
 
     nonsense = ((uuid4(), epoch, 6), (uuid4(), uuid4(), 1), (uuid4(), epoch, -1), (None, epoch, 1))
     for exporter, of_epoch, through in nonsense:
-        with pytest.raises(asyncpg.InvalidParameterValueError, match="up to the head"):
+        with pytest.raises(asyncpg.InvalidParameterValueError, match="only offsets of this history"):
             await database.fetchval("SELECT tell_exported($1, $2, $3)", exporter, of_epoch, through)
     many = "INSERT INTO exporter SELECT gen_random_uuid(), $1, 0, now() - $2::interval FROM generate_series(1, $3)"
     await database.execute(many, epoch, timedelta(days=800), 600)

@@ -179,8 +179,8 @@ async def test_the_app_role_does_all_that_serving_needs(
         assert len([row async for some in reader.slices() for row in some.rows]) == 3
     assert await feed.trim(keep_age=timedelta(0), keep_count=None) == 6
     assert (await feed.poll(8, 1)).head.log_start_offset == 7
-    await feed.begin_epoch_if_lost(FeedPosition(batch.epoch, 9, b"of a record that was lost"))
-    assert (await feed.poll(8, 1)).head.epoch != batch.epoch
+    await feed.begin_epoch_if_lost(FeedPosition(batch.token.epoch, 9, b"of a record that was lost"))
+    assert (await feed.poll(8, 1)).head.epoch != batch.token.epoch
 
 
 async def test_the_app_role_begins_a_new_epoch_on_another_server(store: PostgresAclStore, admin: Connection) -> None:

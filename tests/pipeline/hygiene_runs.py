@@ -10,6 +10,7 @@ from uuid import UUID
 
 from pyspark.sql import SparkSession
 
+from app.core.epochs import Epochs
 from app.core.kafka.bindings import StandardAcl
 from app.pipeline.context import JobContext
 from app.pipeline.history.snapshot import Snapshot, save_snapshot
@@ -34,7 +35,7 @@ class Run:
         self.acls, self.asked = acls, asked
         home = Home(str(folder / "home"))
         as_of = datetime(2026, 11, 22, tzinfo=UTC)
-        save_snapshot(spark, home, Snapshot(acl_frame(spark, acls), {}, "c", str(UUID(int=1)), 9, as_of, "00"))
+        save_snapshot(spark, home, Snapshot(acl_frame(spark, acls), {}, "c", Epochs.only(UUID(int=1)), 9, as_of, "00"))
         save_log(home, log_frame(spark, logged(loaded(alive(acls, as_of), allow_everyone=False), asked)))
         path = folder / "list.csv"
         path.write_text("resource_type,resource_name\n" + "".join(f"{kind},{name}\n" for kind, name in listed))

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -17,13 +18,14 @@ from app.core.continuity import KnownHistory
 from app.core.records import Record
 from app.formats.database_url import DatabaseUrl
 from app.pipeline.history import source as source_module
+from app.pipeline.history.folding import snapshot_at
 from app.pipeline.history.manifests import Exported, read_exported
 from app.pipeline.history.records import record_of
 from app.pipeline.history.snapshot import load_snapshot
 from app.pipeline.jobs import export, reconcile, snapshot
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import PASSWORD_VARIABLE, READER
-from app.pipeline.spark.storage import Home
+from app.pipeline.spark.storage import Home, write_document
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
@@ -206,6 +208,54 @@ async def test_a_write_storm_changes_nothing_of_the_cut_and_is_never_waited_for(
             await asyncio.sleep(0.05)
 
 
+async def test_an_export_goes_on_across_epochs_without_a_new_base(
+    keeping: Keeping, admin: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    await write_history(keeping.roles.serve, 31, 3)
+    keeping.run()
+    run_job(keeping.spark, snapshot, keeping.path, keeping.roles.spark)
+    first = keeping.manifests()
+    as_the_version_before_wrote_them(keeping)
+    # Another process writes, and a third.
+    await write_history(keeping.roles.serve, 32, 3)
+    await write_history(keeping.roles.serve, 33, 3)
+
+    found = keeping.run()
+
+    exported, stored = keeping.manifests(), await feed_records(keeping.roles.serve)
+    assert (found.status, exported.base, exported.faults()) == (0, None, [])
+    assert keeping.records() == stored
+    noted = await admin.fetch("SELECT epoch, first_offset FROM acl_epoch_v1 ORDER BY number DESC LIMIT 3")
+    assert [(str(each.id), each.first_offset) for each in exported.epochs.rows[-3:]] == [
+        (str(row["epoch"]), row["first_offset"]) for row in reversed(noted)
+    ]
+    assert exported.epochs.has(first.token, exported.last_offset)
+    assert exported.token.epoch != first.token.epoch
+    told = await admin.fetchrow("SELECT epoch, last_offset FROM exporter")
+    assert told is not None
+    assert (str(told["epoch"]), told["last_offset"]) == (str(exported.token.epoch), exported.token.offset)
+    assert "everything agrees" in run_job(keeping.spark, reconcile, keeping.path, keeping.roles.spark).said
+    # The snapshot of the epoch before is the beginning of the next, beside which it stays.
+    warned: list[str] = []
+    assert snapshot_at(keeping.spark, Home(str(keeping.path)), tell=warned.append).token == exported.token
+    assert warned == []
+    run_job(keeping.spark, snapshot, keeping.path, keeping.roles.spark)
+    expected, saved = states(stored), load_snapshot(keeping.spark, Home(str(keeping.path)))
+    assert rows(saved.acls) == sorted(expected[saved.offset].acls)
+    assert (saved.token, saved.epochs) == (exported.token, exported.epochs)
+    assert "ACLs" in run_job(keeping.spark, snapshot, keeping.path, keeping.roles.spark, "--from-table").said
+
+
+def as_the_version_before_wrote_them(keeping: Keeping) -> None:
+    """Its manifests name the one epoch of the whole export."""
+    found = [each for each in keeping.path.rglob("part-*") if "manifest" in str(each) and each.suffix == ".txt"]
+    assert len(found) == 2
+    for path in found:
+        document = json.loads(path.read_text())
+        assert len(document.pop("epochs")) > 0
+        write_document(keeping.spark, str(path.parent), document)
+
+
 async def test_another_history_is_refused_with_a_way_out(
     keeping: Keeping, admin: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
@@ -217,24 +267,31 @@ async def test_another_history_is_refused_with_a_way_out(
     await admin.execute("CREATE TABLE kept AS SELECT * FROM acl_head")
     await admin.execute("CREATE TABLE kept_records AS SELECT * FROM acl_record")
 
-    async def refused(damage: str, *values: object) -> str:
+    await admin.execute("CREATE TABLE kept_epochs AS SELECT * FROM acl_epoch")
+
+    async def refused(damage: str, *values: object, advice: str = "new --home") -> str:
         await admin.execute(damage, *values)
-        with pytest.raises(PipelineError, match="new --home") as fault:
+        with pytest.raises(PipelineError, match=advice) as fault:
             keeping.run()
         await admin.execute(
             """UPDATE acl_head AS h SET (cluster_id, epoch, last_offset) = (k.cluster_id, k.epoch, k.last_offset)
             FROM kept AS k"""
         )
         await admin.execute(
+            "UPDATE acl_epoch AS e SET first_offset = k.first_offset FROM kept_epochs AS k WHERE k.number = e.number"
+        )
+        await admin.execute(
             'UPDATE acl_record AS r SET hash = k.hash FROM kept_records AS k WHERE k."offset" = r."offset"'
         )
         return str(fault.value)
 
-    said = await refused("UPDATE acl_head SET epoch = gen_random_uuid()")
-    assert "new epoch" in said
-    assert "restored from a backup" in said
+    # The second history was written in an epoch of its own.
+    said = await refused("UPDATE acl_epoch SET first_offset = $1 WHERE first_offset = $1 + 1", last - 1)
+    assert f"after offset {last - 1}: it was failed over or restored from a backup" in said
+    assert f"and offsets {last} to {last} mean other records now" in said
     assert "of cluster" in await refused("UPDATE acl_head SET cluster_id = 'x'")
-    assert "rolled back" in await refused("UPDATE acl_head SET last_offset = $1", last - 1)
+    said = await refused("UPDATE acl_head SET last_offset = $1", last - 1, advice="run this again later")
+    assert "new --home" not in said
     said = await refused('UPDATE acl_record SET hash = sha256(hash) WHERE "offset" = $1', last)
     assert f"another record at offset {last}" in said
     assert keeping.manifests().last_offset == last

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from uuid import uuid4
 
 import pytest
 from pyspark.sql import SparkSession
@@ -87,7 +88,7 @@ async def test_a_snapshot_that_is_not_the_exports_is_passed_over_with_a_sentence
         ({**whole, "hash": "00" * 32}, "does not belong to the history"),
         ({**whole, "checksum": 1}, "damaged"),
         ({**whole, "acls": 0}, "damaged"),
-        ({**whole, "epoch": "another"}, None),
+        ({**whole, "epochs": [f"{uuid4()}:0"]}, None),
     ):
         write_document(spark, path, changed)
         told: list[str] = []

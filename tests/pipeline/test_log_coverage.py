@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+from app.core.epochs import Epochs
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.records import GENESIS_HASH
 from app.pipeline.context import JobContext
 from app.pipeline.history.manifests import Batch, write_batch
 from app.pipeline.history.records import CREATED
-from app.pipeline.history.schemas import RECORDS
+from app.pipeline.history.schemas import RECORDS, columns
 from app.pipeline.history.snapshot import Snapshot, save_snapshot
 from app.pipeline.hygiene.findings import load_findings
+from app.pipeline.hygiene.search import _made_at
 from app.pipeline.jobs import hygiene
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
@@ -48,7 +51,7 @@ ASKED = [("User:app", "t0"), ("User:wide", "t1"), *(("User:app", f"t{number}") f
 def _home(spark: SparkSession, folder: Path, hours: Sequence[int], *, exported: bool = True) -> Home:
     """A home whose ACLs are a year older than the log, but for one, with decisions of these hours."""
     home = Home(str(folder))
-    save_snapshot(spark, home, Snapshot(acl_frame(spark, ACLS), {}, "c", str(EPOCH), len(ACLS), BEGAN, "00"))
+    save_snapshot(spark, home, Snapshot(acl_frame(spark, ACLS), {}, "c", Epochs.only(EPOCH), len(ACLS), BEGAN, "00"))
     image = loaded(ACLS, allow_everyone=False)
     questions = [(principal, "10.0.0.1", "READ", "TOPIC", name) for principal, name in ASKED]
     rows = [
@@ -149,3 +152,16 @@ def test_without_an_export_nobody_knows_how_old_acls_are(spark: SparkSession, tm
     found, said = _found(spark, home)
     assert found == {}
     assert "run `klamm pipeline export`" in said[1]
+
+
+def test_decisions_of_older_epochs_count_up_to_where_the_next_one_began(spark: SparkSession) -> None:
+    later, strange = UUID("0199f0c2-5d1e-7c3a-9a41-3f6f0b8a2c17"), UUID(int=99)
+    epochs = Epochs.only(EPOCH).begun(later, 10)
+    made = [(EPOCH, 1, 4), (EPOCH, 4, 5), (EPOCH, 9, 30), (EPOCH, 11, 30), (later, 10, 12), (later, 21, 22)]
+    rows = [(str(epoch), first, last) for epoch, first, last in [*made, (strange, 8, 8)]]
+    decisions = spark.createDataFrame(rows, columns("epoch string, first_offset bigint, last_offset bigint"))
+
+    known = _made_at(spark, decisions, epochs, 5, 20)
+
+    expected = [(EPOCH, 4, 5), (EPOCH, 9, 30), (later, 10, 12)]
+    assert sorted(map(tuple, known.collect())) == sorted((str(epoch), *rest) for epoch, *rest in expected)

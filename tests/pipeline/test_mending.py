@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pyspark.sql import SparkSession
 
+from app.core.epochs import Epochs
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.pipeline.context import JobContext
@@ -99,7 +100,7 @@ def _find(
     """By a log of the snapshot's offset; where ACLs have `gone` since, of the one before it."""
     home = Home(str(folder))
     as_of = datetime(2026, 11, 22, tzinfo=UTC)
-    save_snapshot(spark, home, Snapshot(acl_frame(spark, ACLS), {}, "c", str(UUID(int=1)), 9, as_of, "00"))
+    save_snapshot(spark, home, Snapshot(acl_frame(spark, ACLS), {}, "c", Epochs.only(UUID(int=1)), 9, as_of, "00"))
     there = [*ACLS, *(gone or [])]
     log = logged(loaded(there, allow_everyone=logged_with), asked)
     save_log(home, log_frame(spark, [{**row, "epoch": str(UUID(int=1)), "offset": 8 if gone else 9} for row in log]))

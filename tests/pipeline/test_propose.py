@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from app.core.access.proposal import Proposal, Question, prefixes_of, propose
 from app.core.authorize import Authorization
+from app.core.epochs import Epochs
 from app.core.grouped import authorization_of
 from app.core.groups import groups_of
 from app.core.kafka.bindings import AclBinding, StandardAcl
@@ -131,7 +132,7 @@ def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Scen
     for number, row in enumerate(rows):
         row["time"] = datetime(2026, 11, 1, 0, number // 60, number % 60, tzinfo=UTC)
     as_of = datetime(2026, 11, 22, tzinfo=UTC)
-    save_snapshot(spark, home, Snapshot(acl_frame(spark, acls), {}, "c", str(UUID(int=1)), 9, as_of, "00"))
+    save_snapshot(spark, home, Snapshot(acl_frame(spark, acls), {}, "c", Epochs.only(UUID(int=1)), 9, as_of, "00"))
     save_log(home, log_frame(spark, rows))
     return Scene(spark, home, acls, rows)
 
@@ -195,7 +196,7 @@ def test_what_groups_gave_is_not_proposed_as_its_own_and_said(spark: SparkSessio
     standing = [acl for acl in acls if not acl.binding.resource_name.startswith(("gone", "old"))]
     home = Home(str(tmp_path / "home"))
     as_of = datetime(2026, 11, 22, tzinfo=UTC)
-    save_snapshot(spark, home, Snapshot(acl_frame(spark, standing), {}, "c", str(UUID(int=1)), 9, as_of, "00"))
+    save_snapshot(spark, home, Snapshot(acl_frame(spark, standing), {}, "c", Epochs.only(UUID(int=1)), 9, as_of, "00"))
     save_log(home, log_frame(spark, rows))
     scene = Scene(spark, home, standing, rows)
     proposed = scene.propose(tmp_path, "--principal", "User:alice")

@@ -136,6 +136,7 @@ async def test_what_was_changed_in_the_tables_is_named(spark: SparkSession, home
 
     connection = await asyncpg.connect(store_url)
     await connection.execute("UPDATE acl_head SET epoch = gen_random_uuid()")
+    await connection.execute("UPDATE acl_epoch SET first_offset = first_offset - 1 WHERE first_offset > 0")
     await connection.close()
     with pytest.raises(PipelineError, match="new epoch"):
         run(spark, home, store_url)

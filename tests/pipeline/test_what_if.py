@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+from app.core.epochs import Epochs
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
@@ -105,7 +106,7 @@ class Place:
         self.spark, self.path = spark, path
         self.home = Home(str(path / "home"))
         save_snapshot(
-            spark, self.home, Snapshot(acl_frame(spark, acls), configs or {}, "c", str(EPOCH), 7, BEGAN, "00")
+            spark, self.home, Snapshot(acl_frame(spark, acls), configs or {}, "c", Epochs.only(EPOCH), 7, BEGAN, "00")
         )
         lines = [json.dumps({**row, "time": row["time"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")}).encode() for row in log]
         frame = spark.createDataFrame([(line, "f") for line in lines], "value binary, file string")

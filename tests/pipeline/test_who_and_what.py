@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from pyspark.sql import SparkSession
 
+from app.core.epochs import Epochs
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.pipeline.access.effective import load_effective
@@ -42,7 +43,7 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Home:
     )
     configs = {"super.users": "User:root"}
     as_of = datetime(2026, 11, 22, tzinfo=UTC)
-    save_snapshot(spark, home, Snapshot(acl_frame(spark, acls), configs, "c", str(UUID(int=1)), 7, as_of, "00"))
+    save_snapshot(spark, home, Snapshot(acl_frame(spark, acls), configs, "c", Epochs.only(UUID(int=1)), 7, as_of, "00"))
     return home
 
 
@@ -107,7 +108,7 @@ def test_super_users_of_the_start_up_settings_are_named_apart_or_said_to_be_miss
     home, as_of = Home(str(tmp_path / "home")), datetime(2026, 11, 22, tzinfo=UTC)
     deny = _acl("orders", "User:boss", "READ", permission=AclPermissionType.DENY)
     acls = acl_frame(spark, numbered([_acl("orders", "User:alice", "READ"), deny]))
-    save_snapshot(spark, home, Snapshot(acls, {}, "c", str(UUID(int=1)), 7, as_of, "00"))
+    save_snapshot(spark, home, Snapshot(acls, {}, "c", Epochs.only(UUID(int=1)), 7, as_of, "00"))
     asked = ["topic:orders", "--output", "json"]
     _, _, beside = _run(spark, home, who.JOB, asked)
     assert (
@@ -176,7 +177,7 @@ def test_what_tells_of_resources_that_are_open_to_all(spark: SparkSession, tmp_p
     home, as_of = Home(str(tmp_path / "home")), datetime(2026, 11, 22, tzinfo=UTC)
     acls = acl_frame(spark, numbered([_acl("orders", "User:alice", "READ")]))
     configs = {"allow.everyone.if.no.acl.found": "true"}
-    save_snapshot(spark, home, Snapshot(acls, configs, "c", str(UUID(int=1)), 7, as_of, "00"))
+    save_snapshot(spark, home, Snapshot(acls, configs, "c", Epochs.only(UUID(int=1)), 7, as_of, "00"))
     _, _, beside = _run(spark, home, what_job.JOB, ["User:bob"])
     assert "resources without ACLs are not listed: everyone is allowed" in beside
 

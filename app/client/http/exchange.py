@@ -6,8 +6,9 @@ import random
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import httpx
 
@@ -94,17 +95,19 @@ class Exchange:
                     raise
             time.sleep(pause_s)
 
-    def lines(self, path: str, *, silence_s: float) -> Iterator[bytes]:
+    def lines(
+        self, path: str, *, silence_s: float, headers: Mapping[str, str] = MappingProxyType({})
+    ) -> Iterator[bytes]:
         """The lines of a reply that goes on until the service ends it, or the caller closes this.
 
         Raises ServiceError if it is refused, breaks off or is silent for `silence_s`; `again` tells whether that may
         pass.
         """
         request = _Request("GET", path, None, idempotent=True)
-        headers = {"accept": "application/x-ndjson", **self._bearer.header()}
+        sent = {"accept": "application/x-ndjson", **headers, **self._bearer.header()}
         timeout = httpx.Timeout(silence_s, connect=min(silence_s, _CONNECT_PATIENCE_S))
         try:
-            with self._reads.stream("GET", path, headers=headers, timeout=timeout) as response:
+            with self._reads.stream("GET", path, headers=sent, timeout=timeout) as response:
                 if not response.is_success:
                     body = self._read(response, time.monotonic() + silence_s)
                     raise self._refused(response, body, request)

@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Self
 
 from app.client.http.access import Access
@@ -76,9 +77,11 @@ class Service:
     def timeout_s(self) -> float:
         return self._access.timeout_s
 
-    def lines(self, path: str, *, silence_s: float) -> Iterator[bytes]:
+    def lines(
+        self, path: str, *, silence_s: float, headers: Mapping[str, str] = MappingProxyType({})
+    ) -> Iterator[bytes]:
         """As in `app.client.http.exchange.Exchange`."""
-        return self._exchange.lines(path, silence_s=silence_s)
+        return self._exchange.lines(path, silence_s=silence_s, headers=headers)
 
     def get(self, path: str) -> dict[str, Any]:
         return self._exchange.answer("GET", path, None, idempotent=True, timeout_s=self.timeout_s)

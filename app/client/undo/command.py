@@ -119,12 +119,9 @@ def _range(text: str) -> tuple[Token, Token]:
         raise UsageError(
             f"`{text[:200]}` is neither TOKEN nor TOKEN..TOKEN; klamm log shows the tokens of changes"
         ) from None
-    if first.epoch != last.epoch:
-        raise UsageError("the two tokens are of different epochs of the store; undo each side by itself")
-    if first.offset > last.offset:
-        raise UsageError(f"the range is in the wrong order; write the older token first: {last}..{first}")
-    if first.offset == 0:
-        raise UsageError(f"`{first}` is the empty store, before any change; give the token of a change")
+    for each in (first, last):
+        if each.offset == 0:
+            raise UsageError(f"`{each}` is the empty store, before any change; give the token of a change")
     return first, last
 
 
@@ -132,12 +129,7 @@ def _undo(service: Service, first: Token, last: Token) -> Undo:
     """Raises ServiceError."""
     state = read_state(service)
     now = Token.parse(state.token)
-    if last.epoch != now.epoch:
-        raise ServiceError(
-            f"`{last}` is of another epoch of the store than `{now}`: the store was restored or failed over since "
-            "then, and changes made before that can't be undone by token (klamm log shows the current tokens)"
-        )
-    if last.offset > now.offset:
+    if last.epoch == now.epoch and last.offset > now.offset:
         raise ServiceError(f"there is no change `{last}`: `{service.url}` is at `{now}`")
     changes, upto, shows_configs = changes_of(service, first, last)
     subjects = dict.fromkeys(map(subject_of, changes))

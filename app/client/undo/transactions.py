@@ -10,6 +10,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
 from app.formats.acl_bodies import filter_body
+from app.formats.command_errors import UsageError
 
 _MOST_CHANGES = 100_000
 """The most that are undone at once."""
@@ -21,9 +22,13 @@ def changes_of(service: Service, first: Token, last: Token) -> tuple[list[Json],
     """The changes of all transactions from that of `first` to that of `last`, newest first; the state after them.
 
     And whether changes of properties are among them.
+    Raises ServiceError, and UsageError for a range in the wrong order.
     """
     newest = _change_at(service, last)
     oldest = newest if first == last else _change_at(service, first)
+    # INVARIANT: offsets are compared only now that the service has found both tokens in one history.
+    if first.offset > last.offset:
+        raise UsageError(f"the range is in the wrong order; write the older token first: {last}..{first}")
     upto, of_first = parse_text(newest, "transaction"), parse_text(oldest, "transaction")
     changes: list[Json] = []
     for page in pages(service, {"until": upto}, _MOST_CHANGES + 1):
@@ -42,7 +47,17 @@ def changes_of(service: Service, first: Token, last: Token) -> tuple[list[Json],
 def _change_at(service: Service, token: Token) -> Json:
     """Raises ServiceError."""
     around = {"since": str(Token(token.epoch, token.offset - 1)), "until": str(token)}
-    (page,) = pages(service, around, 1)
+    try:
+        (page,) = pages(service, around, 1)
+    except ServiceError as error:
+        if error.code not in ("TOKEN_EPOCH_MISMATCH", "TOKEN_EPOCH_INVALID"):
+            raise
+        raise ServiceError(
+            f"the change `{token}` is not part of the store's history: it was lost when the store was restored or "
+            "failed over, or is another store's (klamm log shows the changes that are part of it)",
+            code=error.code,
+            status=error.status,
+        ) from None
     found = parse_list(page, "changes")
     if found:
         return parse_object(found[0])

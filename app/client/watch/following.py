@@ -17,6 +17,7 @@ SILENCE_S = 3 * BOOKMARK_MS / 1_000
 
 _FIRST_BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 5.0
+_READS_EPOCHS = {"klamm-epochs": "1"}
 _NOBODY = "nobody:"
 """A principal without ACLs, whose snapshot is a token and little more."""
 
@@ -54,7 +55,7 @@ class Following:
             began_at = time.monotonic()
             is_asking_where = self.token is None and not self._snapshot
             try:
-                for line in self._service.lines(self._path(), silence_s=SILENCE_S):
+                for line in self._service.lines(self._path(), silence_s=SILENCE_S, headers=_READS_EPOCHS):
                     event = _understood(line)
                     self._connected()
                     if event is None:
@@ -108,10 +109,11 @@ class Following:
                 code=error.code,
                 status=error.status,
             ) from None
-        if error.code == "TOKEN_EPOCH_MISMATCH":
+        if error.code in ("TOKEN_EPOCH_MISMATCH", "TOKEN_EPOCH_INVALID"):
             raise ServiceError(
-                f"{error}; the store was restored or replaced, so the changes since then can't be told: start over "
-                "with --snapshot, or without --after for new changes only",
+                f"{error}; the token is not part of this store's history (the store was restored or replaced, or the "
+                "token is another store's), so the changes since then can't be shown: start over with --snapshot, or "
+                "without --after for new changes only",
                 code=error.code,
                 status=error.status,
             ) from None

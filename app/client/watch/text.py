@@ -15,6 +15,7 @@ from app.formats.feed_events import (
     Bookmark,
     Configs,
     End,
+    EpochBegan,
     Event,
     FeedAcl,
     FeedRecord,
@@ -54,7 +55,7 @@ def lines_of(event: Event, seen: Seen, *, bookmarks: bool) -> Iterator[Line]:
         case Bookmark() if bookmarks:
             moment = "" if event.store_time is None else f"{rfc3339(event.store_time)} "
             yield Line(f"{moment}no more changes up to {event.token}, {event.age_ms} ms ago", "dim")
-        case Bookmark() | End():
+        case Bookmark() | EpochBegan() | End():
             pass
 
 

@@ -14,7 +14,10 @@ from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
+from app.core.epochs import Standing
 from app.core.records import record_hash
+from app.core.token import Token
+from app.pipeline.history.epochs import epochs_between, tokens_of
 from app.pipeline.history.manifests import Base, Batch, Exported, read_exported, write_base, write_batch
 from app.pipeline.history.records import CREATED, changes_by_hour, record_of
 from app.pipeline.history.schemas import ACLS, BATCH, DAY, RECORDS
@@ -70,9 +73,10 @@ def export_batch(spark: SparkSession, copying: Copying, most_ranges: int) -> Bat
     edges = {row["offset"]: row for row in ends.collect()}
     _check_chain(copying, edges)
     changed = read_changed_terms(spark, copying.source, copying.after, copying.through)
+    epochs = copying.head.epochs
     batch = Batch(
         copying.head.cluster_id,
-        copying.head.epoch,
+        str(epochs.at(copying.through)),
         copying.first,
         copying.through,
         copying.previous_hash.hex(),
@@ -81,6 +85,7 @@ def export_batch(spark: SparkSession, copying: Copying, most_ranges: int) -> Bat
         facts.counts if facts is not None else {},
         changes_by_hour(written.join(changed, "offset", "left_anti")),
         copying.head.read_at.isoformat() if copying.through == copying.head.last_offset else None,
+        tokens_of(epochs_between(epochs, copying.after, copying.through)),
     )
     copying.lock.check()
     write_batch(spark, copying.home, batch)
@@ -93,8 +98,16 @@ def take_base(spark: SparkSession, source: JdbcSource, home: Home) -> Base:
     head = reading.head
     reading.acls.write.mode("overwrite").parquet(_base_room(home))
     count = spark.read.schema(ACLS).parquet(_base_room(home)).count()
-    taken_at = head.read_at.isoformat()
-    base = Base(head.cluster_id, head.epoch, head.last_offset, head.hash.hex(), count, reading.configs, taken_at)
+    base = Base(
+        head.cluster_id,
+        str(head.epochs.at(head.last_offset)),
+        head.last_offset,
+        head.hash.hex(),
+        count,
+        reading.configs,
+        head.read_at.isoformat(),
+        tokens_of(epochs_between(head.epochs, head.last_offset, head.last_offset)),
+    )
     write_base(spark, home, base)
     return base
 
@@ -103,15 +116,23 @@ def refuse_other_history(exported: Exported, head: Head) -> None:
     """Raises PipelineError unless the head, with the hash at the export's end, continues what was exported."""
     at, advice = exported.last_offset, ""
     there = head.hash if head.last_offset == at else head.hash_at
+    standing = head.epochs.judge(exported.token, head.last_offset, head.read_at)
+    is_behind = standing is Standing.AHEAD or (standing is Standing.PART and head.last_offset < at)
     if head.cluster_id != exported.cluster_id:
         why = f"the export is of cluster `{exported.cluster_id}`, but the store is of `{head.cluster_id}`"
-    elif head.epoch != exported.epoch:
-        why = (
-            f"the store has begun a new epoch, {head.epoch}, after {exported.epoch}: it was failed over or restored "
-            f"from a backup, and offsets up to {at} may mean other records now"
+    elif is_behind:
+        raise PipelineError(
+            f"the store is at `{head.token}`, but the export is at `{exported.token}`: the store is a standby that is "
+            "behind, or was put back and no service has noticed yet. Nothing was changed; run this again later, when a "
+            "service is running on the store"
         )
-    elif head.last_offset < at:
-        why = f"the store ends at offset {head.last_offset}, but {at} was exported: the store was rolled back"
+    elif standing is Standing.INVALID:
+        why = (
+            f"the export is at `{exported.token}`, an epoch that lies more than a day ahead of the store's clock, and "
+            "the store has not begun it"
+        )
+    elif standing is Standing.LOST:
+        why = _lost(exported.token, head)
     elif at > 0 and there is not None and there != exported.hash:
         why = f"the store has another record at offset {at} than the one exported"
     elif head.log_start_offset > at + 1:
@@ -125,6 +146,19 @@ def refuse_other_history(exported: Exported, head: Head) -> None:
     raise PipelineError(
         f"{why}; export into a new --home, and keep this one as the record of the old history (or rename its folder "
         f"`export`){advice}"
+    )
+
+
+def _lost(token: Token, head: Head) -> str:
+    following = head.epochs.after(token.epoch)
+    if following is None:
+        return (
+            f"the export is at `{token}`, but the store is at `{head.token}` and knows no such epoch: it was failed "
+            "over or restored from a backup, and the same offsets may mean other records now"
+        )
+    return (
+        f"the store has begun a new epoch, {following.id}, after offset {following.first_offset}: it was failed over "
+        f"or restored from a backup, and offsets {following.first_offset + 1} to {token.offset} mean other records now"
     )
 
 

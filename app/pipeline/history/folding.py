@@ -15,7 +15,7 @@ from app.pipeline.history.export import base_acls, records_of, whole_export
 from app.pipeline.history.manifests import Exported
 from app.pipeline.history.records import fold_acls, fold_configs, refuse_unreadable
 from app.pipeline.history.schemas import ACLS
-from app.pipeline.history.snapshot import SNAPSHOTS, SavedResults, Snapshot, contents_of, snapshot_of
+from app.pipeline.history.snapshot import SNAPSHOTS, SavedResults, Snapshot, contents_of, snapshot_of, token_of
 from app.pipeline.history.source import moment, timestamp
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.storage import Home, existing, read_documents
@@ -50,7 +50,7 @@ def snapshot_at(
     refuse_unreadable(records)
     acls, configs = fold_acls(records, start.acls), configs_after(start.configs, records)
     as_of = _as_of(exported, at, recorded, time)
-    return Snapshot(acls, configs, exported.cluster_id, exported.epoch, at, as_of, chained)
+    return Snapshot(acls, configs, exported.cluster_id, exported.epochs.upto(at), at, as_of, chained)
 
 
 def _as_of(exported: Exported, offset: int, recorded: datetime, time: datetime | None) -> datetime:
@@ -75,8 +75,8 @@ def _beginning(spark: SparkSession, home: Home, exported: Exported) -> Snapshot:
         if (found := acls.count()) != base.acls:
             raise PipelineError(_partial(found, base.acls))
         configs, as_of = dict(base.configs), datetime.fromisoformat(base.taken_at)
-    start = exported.start_offset, as_of, exported.start_hash.hex()
-    return Snapshot(acls, configs, exported.cluster_id, exported.epoch, *start)
+    at, chained = exported.start_offset, exported.start_hash.hex()
+    return Snapshot(acls, configs, exported.cluster_id, exported.epochs.upto(at), at, as_of, chained)
 
 
 def _start(
@@ -96,8 +96,9 @@ def _start(
 
 def _candidates(spark: SparkSession, home: Home, exported: Exported, last: int) -> Iterator[dict[str, Any]]:
     found = read_documents(spark, SavedResults(spark, home, SNAPSHOTS).room(None, "manifest"))
+    epochs, end = exported.epochs, exported.last_offset
     for document in sorted(found, key=lambda each: each["offset"], reverse=True):
-        same = (document["cluster_id"], document["epoch"]) == (exported.cluster_id, exported.epoch)
+        same = document["cluster_id"] == exported.cluster_id and epochs.has(token_of(document), end)
         if same and exported.start_offset < document["offset"] <= last:
             yield document
 

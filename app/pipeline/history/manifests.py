@@ -1,14 +1,17 @@
 """The manifests of the export, which say what was exported: a batch without a manifest does not exist."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from datetime import date
 from typing import Any, TypeVar
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from pyspark.sql import SparkSession
 
+from app.core.epochs import Epoch, Epochs, is_later
 from app.core.records import GENESIS_HASH
+from app.core.token import Token
+from app.pipeline.history.epochs import epochs_between, epochs_in
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.storage import Home, read_documents, versions, write_document
 
@@ -24,11 +27,15 @@ class Base:
     acls: int
     configs: Mapping[str, str]
     taken_at: str
+    epochs: Sequence[str] = ()
+    """As those of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A stretch of records. Hashes are hexadecimal; `previous_hash` is that of the record before the first."""
+    """A stretch of records. Hashes are hexadecimal; `previous_hash` is that of the record before the first, and `epoch`
+    is that of the last.
+    """
 
     cluster_id: str
     epoch: str
@@ -42,6 +49,9 @@ class Batch:
     """Its changes of ACLs by the hour, as `records.changes_by_hour` returns them."""
     read_at: str | None
     """When its last record was the store's last, by the store's time; None if that is not known."""
+    epochs: Sequence[str] = ()
+    """The tokens of the states in which its epochs began (`epochs.tokens_of`); none if a version before wrote it, whose
+    exports have one epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +73,22 @@ class Exported:
         return self._end.cluster_id
 
     @property
-    def epoch(self) -> str:
-        return self._end.epoch
+    def epochs(self) -> Epochs:
+        """The epochs of its history. Raises PipelineError if a manifest's are none."""
+        rows: dict[UUID, Epoch] = {}
+        parts: list[Base | Batch] = [*self.batches] if self.base is None else [self.base, *self.batches]
+        for part in parts:
+            for each in _epochs_of(part).rows:
+                rows.setdefault(each.id, each)
+        try:
+            return Epochs.of(rows.values())
+        except ValueError:
+            raise PipelineError("the manifests of the export are not of one history; restore them") from None
+
+    @property
+    def token(self) -> Token:
+        """Where it ends."""
+        return self.epochs.token_of(self.last_offset)
 
     @property
     def start_offset(self) -> int:
@@ -93,16 +117,35 @@ class Exported:
     def faults(self) -> list[str]:
         found: list[str] = []
         offset, chained = self.start_offset, self.start_hash.hex()
+        epochs = None if self.base is None else _epochs_of(self.base)
         for batch in self.batches:
             name = f"batch={batch.first_offset}"
             if batch.first_offset != offset + 1:
                 found.append(f"{name} follows offset {offset}: manifests of records between are missing or overlap")
             elif batch.previous_hash != chained:
                 found.append(f"{name} was chained to another record {offset} than the manifest before it names")
-            if (batch.cluster_id, batch.epoch) != (self.cluster_id, self.epoch):
-                found.append(f"{name} is of another store or epoch ({batch.cluster_id}, {batch.epoch})")
-            offset, chained = batch.last_offset, batch.hash
+            if batch.cluster_id != self.cluster_id or not _continues(epochs, _epochs_of(batch), offset):
+                found.append(f"{name} is of another store or history ({batch.cluster_id}, {batch.epoch})")
+            offset, chained, epochs = batch.last_offset, batch.hash, _epochs_of(batch)
         return found
+
+
+def _epochs_of(part: Base | Batch) -> Epochs:
+    """Raises PipelineError."""
+    first = part.first_offset - 1 if isinstance(part, Batch) else part.offset
+    return epochs_in(part.epochs or [f"{part.epoch}:{first}"])
+
+
+def _continues(before: Epochs | None, epochs: Epochs, offset: int) -> bool:
+    """Whether the epochs of a batch follow those of the part before, which ends at the offset."""
+    if before is None:
+        return True
+    in_force = {each.id for each in epochs_between(before, offset, offset).rows}
+    known = {each.id for each in before.rows}
+    begun = [each for each in epochs.rows if each.id not in known]
+    return epochs.rows[0].id in in_force and all(
+        is_later(each.id, before.last) and each.first_offset >= offset for each in begun
+    )
 
 
 _Kind = TypeVar("_Kind", Base, Batch)
@@ -142,7 +185,12 @@ def _base_manifest(home: Home) -> str:
 
 def _read(kind: type[_Kind], document: Mapping[str, Any]) -> _Kind:
     try:
-        return kind(**{name: document[name] for name in kind.__dataclass_fields__})
+        return kind(
+            **{
+                each.name: document[each.name] if each.default is MISSING else document.get(each.name, each.default)
+                for each in fields(kind)
+            }
+        )
     except KeyError as missing:
         raise PipelineError(
             f"a manifest of the export lacks {missing}; restore it, or export into a new --home"

@@ -8,8 +8,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from app.core.epochs import Epochs
 from app.core.kafka.codes import AclPermissionType
 from app.core.kafka.configs import ALLOW_EVERYONE, SUPER_USERS, AuthorizerConfig, parse_configs
+from app.core.token import Token
+from app.pipeline.history.epochs import epochs_in, is_one_history, tokens_of
 from app.pipeline.history.schemas import ACLS
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.storage import Home, existing, read_documents, versions, write_document
@@ -27,11 +30,16 @@ class Snapshot:
     acls: DataFrame
     configs: dict[str, str]
     cluster_id: str
-    epoch: str
+    epochs: Epochs
+    """Those of its history, up to the offset."""
     offset: int
     as_of: datetime
     hash: str
     """The hash of the record at the offset, hexadecimal, which covers all records before it."""
+
+    @property
+    def token(self) -> Token:
+        return self.epochs.token_of(self.offset)
 
     @property
     def in_effect(self) -> DataFrame:
@@ -47,7 +55,7 @@ class Snapshot:
         return {
             "job": job,
             "cluster_id": self.cluster_id,
-            "epoch": self.epoch,
+            "epoch": str(self.token.epoch),
             "offset": self.offset,
             "as_of": self.as_of.isoformat(),
             **versions(spark),
@@ -72,8 +80,18 @@ def load_snapshot(spark: SparkSession, home: Home, offset: int | None = None) ->
 
 
 def snapshot_of(manifest: Mapping[str, Any], acls: DataFrame) -> Snapshot:
-    known = {name: manifest[name] for name in ("configs", "cluster_id", "epoch", "offset", "hash")}
-    return Snapshot(acls, as_of=datetime.fromisoformat(manifest["as_of"]), **known)
+    known = {name: manifest[name] for name in ("configs", "cluster_id", "offset", "hash")}
+    return Snapshot(acls, as_of=datetime.fromisoformat(manifest["as_of"]), epochs=_epochs_of(manifest), **known)
+
+
+def token_of(manifest: Mapping[str, Any]) -> Token:
+    """The token of a saved snapshot. Raises PipelineError."""
+    return _epochs_of(manifest).token_of(manifest["offset"])
+
+
+def _epochs_of(manifest: Mapping[str, Any]) -> Epochs:
+    # A version before wrote one epoch only.
+    return epochs_in(manifest.get("epochs") or [f"{manifest['epoch']}:0"])
 
 
 def wanted_snapshot(home: str, saved: Collection[int], offset: int | None) -> int:
@@ -95,13 +113,13 @@ def save_snapshot(spark: SparkSession, home: Home, snapshot: Snapshot) -> None:
     path, manifest = (results.room(snapshot.offset, name) for name in ("acls", "manifest"))
     documents = read_documents(spark, results.room(None, "manifest"))
     for document in documents:
-        refuse_other(home, snapshot, document["cluster_id"], document["epoch"])
+        refuse_other(home, snapshot, document["cluster_id"], _epochs_of(document), document["offset"])
     if any(document["offset"] == snapshot.offset for document in documents):
         return
     snapshot.acls.write.mode("overwrite").parquet(path)
     acls = contents_of(spark.read.schema(ACLS).parquet(path))
-    document = {**snapshot.manifest(spark, "snapshot"), **acls, "configs": snapshot.configs, "hash": snapshot.hash}
-    write_document(spark, manifest, document)
+    whole = {"configs": snapshot.configs, "hash": snapshot.hash, "epochs": tokens_of(snapshot.epochs)}
+    write_document(spark, manifest, {**snapshot.manifest(spark, "snapshot"), **acls, **whole})
 
 
 def contents_of(acls: DataFrame) -> dict[str, int]:
@@ -111,11 +129,12 @@ def contents_of(acls: DataFrame) -> dict[str, int]:
     return {name: value or 0 for name, value in row.collect()[0].asDict().items()}
 
 
-def refuse_other(home: Home, snapshot: Snapshot, cluster_id: str, epoch: str) -> None:
-    if (snapshot.cluster_id, snapshot.epoch) != (cluster_id, epoch):
+def refuse_other(home: Home, snapshot: Snapshot, cluster_id: str, epochs: Epochs, offset: int) -> None:
+    """Raises PipelineError unless the state of the home at this offset and the snapshot are of one history."""
+    if snapshot.cluster_id != cluster_id or not is_one_history(epochs, offset, snapshot.epochs, snapshot.offset):
         raise PipelineError(
-            f"`{home.root}` has epoch {epoch} of cluster `{cluster_id}`, but this is epoch {snapshot.epoch} of "
-            f"`{snapshot.cluster_id}`; use a new --home for it"
+            f"`{home.root}` has the state `{epochs.token_of(offset)}` of cluster `{cluster_id}`, but this is "
+            f"`{snapshot.token}` of `{snapshot.cluster_id}`, which is not of the same history; use a new --home for it"
         )
 
 

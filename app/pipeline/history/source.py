@@ -13,6 +13,9 @@ from uuid import UUID
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from app.core.epochs import MAX_EPOCHS, Epochs
+from app.core.token import Token
+from app.pipeline.history.epochs import noted_epochs
 from app.pipeline.history.schemas import ACLS, RECORDS
 from app.pipeline.spark.checkpoint import checkpointed
 from app.pipeline.spark.errors import PipelineError
@@ -25,9 +28,15 @@ _TABLE_READINGS = 3
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-_HEAD = """SELECT h.cluster_id, h.epoch::text AS epoch, h.last_offset, h.hash, h.log_start_offset, r.hash AS hash_at,
-    statement_timestamp() AS read_at
-FROM acl_head_v1 AS h LEFT JOIN acl_record_v1 AS r ON r."offset" = """
+# The epoch in force, and the states in which the noted ones began, as tokens, the newest first.
+_EPOCHS = f"""h.epoch || coalesce((
+    SELECT string_agg(' ' || epoch || ':' || first_offset, '' ORDER BY number DESC)
+    FROM (SELECT epoch, first_offset, number FROM acl_epoch_v1 ORDER BY number DESC LIMIT {MAX_EPOCHS}) AS newest
+), '')"""  # noqa: S608 - a number
+
+_HEAD = f"""SELECT h.cluster_id, h.last_offset, h.hash, h.log_start_offset, r.hash AS hash_at,
+    statement_timestamp() AS read_at, {_EPOCHS} AS epochs
+FROM acl_head_v1 AS h LEFT JOIN acl_record_v1 AS r ON r."offset" = """  # noqa: S608 - a part, declared above
 
 _RECORDS = """SELECT "offset", tx_last, kind, acl_id::text AS acl_id, resource_type, resource_name, pattern_type,
     principal, host, operation, permission_type, config_name, config_value, recorded_at, actor, hash,
@@ -38,19 +47,19 @@ _CHANGED_TERMS = """SELECT r."offset" FROM acl_record_v2 AS r JOIN acl_v2 AS a O
 WHERE r.kind = 'AccessControlEntryRecord' AND r."offset" > a.created_offset"""
 
 # INVARIANT: one statement, so one snapshot of the database: the head belongs to all its rows.
-_TABLE = """SELECT statement_timestamp() AS read_at, 'head' AS what, epoch::text AS key, cluster_id AS value,
+_TABLE = f"""SELECT statement_timestamp() AS read_at, 'head' AS what, {_EPOCHS} AS key, cluster_id AS value,
     last_offset, log_start_offset, hash, 1 + (SELECT count(*) FROM config_v1) + (SELECT count(*) FROM acl_v1) AS rows,
     NULL::text AS resource_type, NULL::text AS resource_name, NULL::text AS pattern_type, NULL::text AS principal,
     NULL::text AS host, NULL::text AS operation, NULL::text AS permission_type, NULL::bigint AS expires_s,
     NULL::text AS owner
-FROM acl_head_v1
+FROM acl_head_v1 AS h
 UNION ALL SELECT statement_timestamp(), 'config', name, value, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM config_v1
 UNION ALL SELECT statement_timestamp(), 'acl', id::text, NULL, NULL, NULL, NULL, NULL,
     resource_type, resource_name, pattern_type, principal, host, operation, permission_type,
     extract(epoch FROM expires_at)::bigint, owner
-FROM acl_v2"""
+FROM acl_v2"""  # noqa: S608 - a part, declared above
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +70,16 @@ class Head:
     """
 
     cluster_id: str
-    epoch: str
+    epochs: Epochs
     last_offset: int
     hash: bytes
     log_start_offset: int
     read_at: datetime
     hash_at: bytes | None = None
+
+    @property
+    def token(self) -> Token:
+        return Token(self.epochs.last, self.last_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +96,7 @@ def read_head(spark: SparkSession, source: JdbcSource, at: int = 0) -> Head:
         raise PipelineError("the store has no head; run `klamm migrate`")
     return Head(
         row["cluster_id"],
-        row["epoch"],
+        noted_epochs(row["epochs"]),
         row["last_offset"],
         bytes(row["hash"]),
         row["log_start_offset"],
@@ -128,7 +141,8 @@ def read_table(spark: SparkSession, source: JdbcSource) -> TableReading:
         raise PipelineError("the store has no head; run `klamm migrate`")
     (row,) = heads
     read_at = moment(row["read_micros"])
-    head = Head(row["value"], row["key"], row["last_offset"], bytes(row["hash"]), row["log_start_offset"], read_at)
+    epochs = noted_epochs(row["key"])
+    head = Head(row["value"], epochs, row["last_offset"], bytes(row["hash"]), row["log_start_offset"], read_at)
     configs = {row["key"]: row["value"] for row in others if row["what"] == "config"}
     acls = rows.where("what = 'acl'").withColumnRenamed("key", "id").select(ACLS.fieldNames())
     return TableReading(head, configs, acls)
@@ -144,8 +158,8 @@ def _read_at_once(spark: SparkSession, source: JdbcSource) -> DataFrame:
     raise PipelineError("executors were lost each time the tables were read; run this again when the cluster is stable")
 
 
-def tell_exported(spark: SparkSession, source: JdbcSource, exporter: str, epoch: str, through: int) -> None:
-    statement = f"SELECT tell_exported('{UUID(exporter)}', '{UUID(epoch)}', {through:d}) AS told"
+def tell_exported(spark: SparkSession, source: JdbcSource, exporter: str, through: Token) -> None:
+    statement = f"SELECT tell_exported('{UUID(exporter)}', '{through.epoch}', {through.offset:d}) AS told"
     _query(spark, source, statement, read_only=False).collect()
 
 

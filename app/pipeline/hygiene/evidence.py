@@ -164,7 +164,7 @@ def _there_at(context: JobContext, snapshot: Snapshot, time: datetime) -> DataFr
     exported = read_exported(context.spark, context.home)
     if exported is not None and (faults := exported.faults()):
         raise PipelineError(damage(faults))
-    if exported is None or exported.epoch != snapshot.epoch or exported.last_offset < snapshot.offset:
+    if exported is None or not exported.epochs.has(snapshot.token, exported.last_offset):
         return None
     there = snapshot.in_effect.select("id")
     if exported.base is not None and datetime.fromisoformat(exported.base.taken_at) > time:

@@ -4,18 +4,20 @@ import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from app.core.epochs import Epochs
 from app.core.kafka.codes import AclPermissionType
 from app.core.kafka.configs import ALLOW_EVERYONE
 from app.core.verdicts import Rule
 from app.pipeline.access.effective import masks_of, nodes_of
 from app.pipeline.access.replay import open_to_all, questions, replay
 from app.pipeline.context import JobContext
+from app.pipeline.history.epochs import is_one_history, last_offsets
 from app.pipeline.history.export import acls_ever
 from app.pipeline.history.manifests import read_exported
-from app.pipeline.history.schemas import ACLS, FOUND
+from app.pipeline.history.schemas import ACLS, FOUND, columns
 from app.pipeline.history.snapshot import Snapshot
 from app.pipeline.hygiene.evidence import Log, left_out, names_of
 from app.pipeline.hygiene.findings import (
@@ -132,12 +134,12 @@ class Search:
 
     def _known_states(self, decisions: DataFrame) -> tuple[DataFrame, DataFrame]:
         """The decisions at offsets whose ACLs are known, and all ACLs that existed at any of those."""
-        of_this = decisions.filter(sf.col("epoch") == self.snapshot.epoch)
-        spark, home = self.context.spark, self.context.home
+        spark, home, snapshot = self.context.spark, self.context.home, self.snapshot
         exported = read_exported(spark, home)
-        if exported is None or exported.epoch != self.snapshot.epoch or exported.faults():
-            return self.snapshot.acls, of_this.filter(_made_at(self.snapshot.offset, self.snapshot.offset))
-        known = of_this.filter(_made_at(exported.start_offset, exported.last_offset))
+        own = snapshot.epochs, snapshot.offset
+        if exported is None or exported.faults() or not is_one_history(exported.epochs, exported.last_offset, *own):
+            return snapshot.acls, _made_at(spark, decisions, snapshot.epochs, snapshot.offset, snapshot.offset)
+        known = _made_at(spark, decisions, exported.epochs, exported.start_offset, exported.last_offset)
         return acls_ever(spark, home, exported), known
 
 
@@ -167,6 +169,9 @@ def _without(acls: DataFrame, ids: DataFrame) -> DataFrame:
     return acls.join(ids, "id", "left_anti").select(ACLS.fieldNames())
 
 
-def _made_at(first: int, last: int) -> Column:
-    """Whether a row of USES was certainly made at one of these offsets."""
-    return sf.col("first_offset").between(first, last) | sf.col("last_offset").between(first, last)
+def _made_at(spark: SparkSession, decisions: DataFrame, epochs: Epochs, first: int, last: int) -> DataFrame:
+    """The rows (USES) with a decision that was certainly made at one of these offsets of the history."""
+    known = spark.createDataFrame(last_offsets(epochs, last), columns("known string not null, upto bigint not null"))
+    made = [sf.col(name).between(first, sf.col("upto")) for name in ("first_offset", "last_offset")]
+    is_known = (sf.col("epoch") == sf.col("known")) & (made[0] | made[1])
+    return decisions.join(sf.broadcast(known), is_known, "left_semi")

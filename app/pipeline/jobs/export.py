@@ -7,6 +7,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from app.core.records import GENESIS_HASH
+from app.core.token import Token
 from app.formats.arguments import whole_number
 from app.pipeline.context import Job, JobContext
 from app.pipeline.history.export import Copying, damage, export_batch, refuse_other_history, take_base
@@ -60,27 +61,27 @@ def _copy_new(context: JobContext, source: JdbcSource, exported: Exported | None
         refuse_other_history(exported, head)
     if head.last_offset == after:
         context.console.say(f"nothing new since offset {after}")
-        _tell(context, source, head.epoch, after)
+        _tell(context, source, head.epochs.token_of(after))
         return
     for first, through in stretches(after, head.last_offset, most_ranges):
         with context.console.step(f"copying offsets {first + 1:,} to {through:,}"):
             copying = Copying(source, context.home, context.lock, head, first, through, previous)
             batch = export_batch(context.spark, copying, most_ranges)
         previous = bytes.fromhex(batch.hash)
-        _tell(context, source, head.epoch, through)
+        _tell(context, source, head.epochs.token_of(through))
         context.metrics.count("records_exported", through - first)
-    context.console.say(f"exported offsets {after + 1} to {head.last_offset} of epoch {head.epoch}")
+    context.console.say(f"exported offsets {after + 1} to {head.last_offset}; the store is in epoch {head.epochs.last}")
 
 
-def _tell(context: JobContext, source: JdbcSource, epoch: str, through: int) -> None:
+def _tell(context: JobContext, source: JdbcSource, through: Token) -> None:
     """Tells the store how far the export is, as its retention waits for that. The export stands even if that fails."""
     exporter = exporter_of(context.spark, context.home)
     try:
-        tell_exported(context.spark, source, exporter, epoch, through)
+        tell_exported(context.spark, source, exporter, through)
     except (PySparkException, Py4JError) as fault:
         why, _ = explain(fault, os.environ)
         context.console.warn(
-            f"could not tell the store that offsets up to {through} are exported, so it may trim later records "
+            f"could not tell the store that offsets up to {through.offset} are exported, so it may trim later records "
             f"before the next export: {why}"
         )
 

@@ -58,11 +58,11 @@ def _from_table(context: JobContext, arguments: argparse.Namespace) -> Snapshot:
     reading = read_table(context.spark, jdbc_source(arguments, os.environ))
     head = reading.head
     snapshot = Snapshot(
-        reading.acls, reading.configs, head.cluster_id, head.epoch, head.last_offset, head.read_at, head.hash.hex()
+        reading.acls, reading.configs, head.cluster_id, head.epochs, head.last_offset, head.read_at, head.hash.hex()
     )
     exported = read_exported(context.spark, context.home)
     if exported is not None:
-        refuse_other(context.home, snapshot, exported.cluster_id, exported.epoch)
+        refuse_other(context.home, snapshot, exported.cluster_id, exported.epochs, exported.last_offset)
     return snapshot
 
 

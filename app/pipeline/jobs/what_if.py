@@ -115,7 +115,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         "job": JOB.name,
         "name": arguments.name,
         "cluster_id": snapshot.cluster_id,
-        "epoch": snapshot.epoch,
+        "epoch": str(snapshot.token.epoch),
         "offset": snapshot.offset,
         "files": [path for _, path in arguments.changes],
         "first_time": window.first_time and window.first_time.isoformat(),

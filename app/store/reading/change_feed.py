@@ -137,9 +137,12 @@ _TRANSACTION_END = """SELECT coalesce(
 _END_BEFORE_LAST = """SELECT "offset" FROM acl_record
 WHERE "offset" < $1 AND "offset" = tx_last ORDER BY "offset" DESC LIMIT 1"""
 
-# An exporter at an older epoch has lost its place anyway, and starts again.
-_EXPORTED = """SELECT min(exporter.last_offset) FROM exporter JOIN acl_head USING (epoch)
-WHERE told_at >= clock_timestamp() - $1::interval"""
+# An exporter beyond where the next epoch began has lost its position, and starts again.
+_EXPORTED = """SELECT min(exporter.last_offset) FROM exporter CROSS JOIN acl_head AS head
+WHERE told_at >= clock_timestamp() - $1::interval AND (exporter.epoch = head.epoch OR exporter.last_offset <= (
+    SELECT min(later.first_offset) FROM acl_epoch AS own JOIN acl_epoch AS later ON later.number > own.number
+    WHERE own.epoch = exporter.epoch
+))"""
 
 # It has the rights of the function's owner (the role that serves may delete no record), and checks its argument.
 _TRIM = "SELECT trim_acl_record($1)"

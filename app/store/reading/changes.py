@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from uuid import UUID
 
 from app.core.kafka.bindings import AclTerms
-from app.core.kafka.errors import OffsetOutOfRangeException, TokenEpochMismatchException
+from app.core.kafka.errors import OffsetOutOfRangeException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.past import Change, ChangesPage, ChangesQuestion, KnownSince, Moment, PriorState, StoreHead
 from app.core.token import Token
 from app.store.engine import Connection
+from app.store.epochs import read_epochs
 from app.store.faults import NotMigratedError
 from app.store.filters import (
     FILTERS,
@@ -31,7 +31,9 @@ _STRETCH = 20_000
 _STRETCHES = 5
 _MICROSECOND = timedelta(microseconds=1)
 
-_HEAD = """SELECT cluster_id, epoch, last_offset, log_start_offset, clock_timestamp() AS store_time FROM acl_head"""
+_HEAD = """SELECT cluster_id, last_offset, log_start_offset, clock_timestamp() AS store_time,
+    NOT pg_is_in_recovery() AS is_of_primary
+FROM acl_head"""
 
 # Times rise with offsets. If the clock was set back, this finds one of the moments that had this time.
 _OFFSET_AT = """WITH RECURSIVE search(low, high) AS (
@@ -50,15 +52,17 @@ _SAID = "($12::text IS NULL OR a.actor = $12) AND ($13::text IS NULL OR position
 
 
 async def read_head(connection: Connection) -> StoreHead:
+    """In two statements: the connection is in a transaction that is one snapshot of the database."""
     row = await connection.fetchrow(_HEAD)
     if row is None:
         raise NotMigratedError
     return StoreHead(
         row["cluster_id"],
-        UUID(bytes=row["epoch"].bytes),
+        await read_epochs(connection),
         row["last_offset"],
         row["log_start_offset"],
         row["store_time"],
+        row["is_of_primary"],
     )
 
 
@@ -73,22 +77,13 @@ async def offset_at(connection: Connection, head: StoreHead, time: datetime) -> 
 async def known_since(connection: Connection, head: StoreHead) -> KnownSince:
     """The empty store while the whole log is kept, else the state after the log's first record."""
     if head.log_start_offset == 1:
-        return KnownSince(Token(head.epoch, 0), None)
+        return KnownSince(head.epochs.token_of(0), None)
     start = head.log_start_offset
-    return KnownSince(Token(head.epoch, start), await connection.fetchval(_RECORDED_AT, start))
-
-
-def check_epoch(token: Token, head: StoreHead, name: str) -> None:
-    """Raises TokenEpochMismatchException."""
-    if token.epoch != head.epoch:
-        raise TokenEpochMismatchException(
-            f"`{name}` is from another epoch of the store than `{Token(head.epoch, head.last_offset)}`; send a time, "
-            "or a token from this epoch"
-        )
+    return KnownSince(head.epochs.token_of(start), await connection.fetchval(_RECORDED_AT, start))
 
 
 async def read_changes(connection: Connection, question: ChangesQuestion) -> ChangesPage:
-    """In one snapshot of the database. Raises TokenEpochMismatchException."""
+    """In one snapshot of the database. Raises what `StoreHead.check` raises."""
     head = await read_head(connection)
     since = await _last_before(connection, head, question.since)
     until = head.last_offset if question.until is None else await _last_at(connection, head, question.until)
@@ -98,7 +93,7 @@ async def read_changes(connection: Connection, question: ChangesQuestion) -> Cha
     changes: list[Change] = []
     async for some in in_slices(rows):
         changes.extend(change_of(row) for row in some)
-    return ChangesPage(changes, before, await known_since(connection, head), Token(head.epoch, head.last_offset))
+    return ChangesPage(changes, before, await known_since(connection, head), head.token, head.epochs)
 
 
 def change_of(row: Row) -> Change:
@@ -112,15 +107,15 @@ async def _last_before(connection: Connection, head: StoreHead, moment: Moment |
     if moment is None:
         return 0
     if isinstance(moment, Token):
-        check_epoch(moment, head, "since")
+        head.check(moment, "since")
         return moment.offset
     return await offset_at(connection, head, moment - _MICROSECOND)
 
 
 async def _last_at(connection: Connection, head: StoreHead, moment: Moment) -> int:
     if isinstance(moment, Token):
-        check_epoch(moment, head, "until")
-        return min(moment.offset, head.last_offset)
+        head.check(moment, "until")
+        return moment.offset
     return await offset_at(connection, head, moment)
 
 

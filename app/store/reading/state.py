@@ -15,7 +15,7 @@ from asyncpg.cursor import Cursor
 from app.core.index.table import SortKey
 from app.core.kafka.bindings import StandardAcl, rfc3339
 from app.core.kafka.configs import CONFIG_NAMES
-from app.core.kafka.errors import InvalidRequestException, OffsetNotAvailableException, OffsetOutOfRangeException
+from app.core.kafka.errors import InvalidRequestException, OffsetOutOfRangeException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.past import KnownSince, Moment, PastScope, PastState, StoreHead
 from app.core.token import Token
@@ -31,7 +31,7 @@ from app.store.filters import (
     shape_of,
     with_types,
 )
-from app.store.reading.changes import check_epoch, known_since, offset_at, read_head
+from app.store.reading.changes import known_since, offset_at, read_head
 from app.store.rows import BINDING_COLUMNS, TERMS_COLUMNS, Row, acl_of, in_slices
 
 MOST = 20_000
@@ -98,7 +98,7 @@ async def read_state(connection: Connection, at: Moment, scope: PastScope) -> Pa
         # There are too many of them.
         pass
     overrides = await _configs(connection, head, offset)
-    return PastState(head.cluster_id, Token(head.epoch, offset), now, list(found.values()), overrides)
+    return PastState(head.cluster_id, head.epochs.token_of(offset), now, list(found.values()), overrides)
 
 
 async def read_stretch(connection: Connection, at: Moment, after: SortKey | None, rows: int) -> PastState:
@@ -110,7 +110,7 @@ async def read_stretch(connection: Connection, at: Moment, after: SortKey | None
     await then.take_stretch(start, end)
     overrides = await _configs(connection, head, offset)
     upto = None if end == _END else (*end, 0, "", "", 0, 0)
-    return PastState(head.cluster_id, Token(head.epoch, offset), now, list(then.acls.values()), overrides, upto)
+    return PastState(head.cluster_id, head.epochs.token_of(offset), now, list(then.acls.values()), overrides, upto)
 
 
 async def _end_of_stretch(connection: Connection, start: _Key, rows: int) -> _Key:
@@ -130,11 +130,7 @@ async def _resolved(connection: Connection, head: StoreHead, at: Moment) -> tupl
     """The offset and the time of a moment."""
     oldest = await known_since(connection, head)
     if isinstance(at, Token):
-        check_epoch(at, head, "at")
-        if at.offset > head.last_offset:
-            raise OffsetNotAvailableException(
-                f"`at` is in the future: the store is at `{Token(head.epoch, head.last_offset)}`"
-            )
+        head.check(at, "at")
         if at.offset < oldest.token.offset:
             raise _forgotten(oldest)
         return at.offset, 0.0 if at.offset == 0 else (await connection.fetchval(_TIME_OF, at.offset)).timestamp()
@@ -166,7 +162,10 @@ async def _configs(connection: Connection, head: StoreHead, offset: int) -> dict
             value = None
         elif row["was_there"] is None:
             raise _forgotten(
-                KnownSince(Token(head.epoch, row["changed_at"]), await connection.fetchval(_TIME_OF, row["changed_at"]))
+                KnownSince(
+                    head.epochs.token_of(row["changed_at"]),
+                    await connection.fetchval(_TIME_OF, row["changed_at"]),
+                )
             )
         else:
             value = row["prior_value"]

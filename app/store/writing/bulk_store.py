@@ -39,10 +39,11 @@ class PostgresBulkStore:
             ]
             again = CreateAcls([acls[key].acl for key in told], actor, None, comment)
             changed = await _change(transaction, again) if again.acls else 0
+            head, seen = transaction.head, known.position
+            epochs = await transaction.epochs(head.epoch if seen is None else seen.epoch)
         own = [offset for key, (acl_id, offset) in kept.items() if acl_id == acls[key].id.bytes]
         found = [offset for key, (acl_id, offset) in kept.items() if acl_id != acls[key].id.bytes]
-        head = transaction.head
-        return BatchOutcome([*own, *created], found, changed, head.epoch, head.last_offset)
+        return BatchOutcome([*own, *created], found, changed, epochs, head.last_offset)
 
     async def close(self) -> None:
         await self._feed.close()

@@ -1,6 +1,7 @@
 """Since when an ACL is there: told of each, however much its resource has changed since."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,7 +70,7 @@ async def test_what_no_record_tells_is_older_than_all_of_them(
         page = await whole(past, question)
         kept = [each for each in page.changes if each.record.offset >= start]
         first = past.store.tables.records[start - 1].recorded_at
-        return ChangesPage(kept, page.before, KnownSince(Token(past.store.epoch, start), first), page.head)
+        return replace(page, changes=kept, known_since=KnownSince(Token(past.store.epoch, start), first))
 
     monkeypatch.setattr(FakePast, "changes", trimmed)
     assert said(await browser.go(ORDERS), "User:bob") == [("before ", "")]

@@ -75,6 +75,21 @@ async def test_one_steps_through_the_history_of_a_resource(service: Service, bro
     assert "User:third" in _matrix(page)
 
 
+async def test_stops_of_older_epochs_are_of_the_same_history(service: Service, browser: Browser) -> None:
+    for name in ("first", "second"):
+        await service.grant([allow("READ", "orders", principal=f"User:{name}")])
+    service.store.begin_epoch()
+    await service.grant([allow("READ", "other", principal="User:zoe")])
+    found = slider(await browser.go(ORDERS))
+    assert (found["max"], found["value"]) == ("1", "1")
+    await service.grant([allow("READ", "orders", principal="User:third")])
+    page = await browser.go(ORDERS)
+    assert (slider(page)["max"], slider(page)["value"]) == ("2", "2")
+    then = await browser.go(_link(page, "prev"))
+    assert ("User:second" in _matrix(then), "User:third" in _matrix(then)) == (True, False)
+    assert (slider(then)["value"], "next" in links(then)) == ("1", True)
+
+
 def _link(page: Seen, rel: str) -> str:
     (found,) = [each["href"] for _, each in page.elements if each.get("rel") == rel]
     return found

@@ -82,3 +82,59 @@ def test_a_snapshot_that_is_not_whole_is_found(events: list[dict[str, Any]]) -> 
 def test_a_field_that_can_not_be_read_is_told_with_its_line(fields: dict[str, object]) -> None:
     with pytest.raises(NoEventError, match="line 4"):
         check(spoiled(3, **fields))
+
+
+FIRST, SECOND = EVENTS[0]["token"].partition(":")[0], "0199f0c2-5d1e-7c3a-9a41-3f6f0b8a2c17"
+
+
+def began(epoch: str, first_offset: int) -> dict[str, Any]:
+    return {"type": "epoch", "epoch": epoch, "first_offset": first_offset}
+
+
+def moved(events: list[dict[str, Any]], epoch: str = SECOND) -> list[dict[str, Any]]:
+    """The same events, of another epoch."""
+    return [{**each, "token": f"{epoch}:{each['token'].partition(':')[2]}"} for each in events]
+
+
+def snapshot_of_history(*epochs: tuple[str, int]) -> list[dict[str, Any]]:
+    """The snapshot as one of a history with these epochs."""
+    rows = [{"epoch": epoch, "first_offset": first_offset} for epoch, first_offset in epochs]
+    first, last = moved([{**SNAPSHOT[0], "epochs": rows}, SNAPSHOT[3]], epochs[-1][0])
+    return [first, *SNAPSHOT[1:3], last]
+
+
+def test_a_stream_over_two_epochs_comes_to_the_same() -> None:
+    whole = check([*EVENTS[:4], began(SECOND, 3), *moved(EVENTS[4:])]).proof
+    assert (whole.offset, whole.digest) == (4, check(EVENTS).proof.digest)
+    check([*SNAPSHOT, began(SECOND, 3), *moved(EVENTS[4:])])
+    check([*snapshot_of_history((FIRST, 0), (SECOND, 3)), *moved(EVENTS[4:])])
+    check([began(SECOND, 3), *moved(EVENTS[4:])])
+    check([began(SECOND, 3), *moved(EVENTS[3:4])])
+
+
+@each_case(
+    ("events", "why"),
+    [
+        ([*EVENTS[:4], *moved(EVENTS[4:])], "was not stated to begin"),
+        ([*EVENTS[:4], began(SECOND, 2), *moved(EVENTS[4:])], "but the feed is at 3"),
+        ([*EVENTS[:4], began(SECOND, 4), *moved(EVENTS[4:])], "but the feed is at 3"),
+        ([*EVENTS[:4], began(SECOND, 3), *EVENTS[4:]], "was not stated to begin"),
+        ([*moved(EVENTS[:4]), began(FIRST, 3), *EVENTS[4:]], "not a later one"),
+        ([*EVENTS[:4], began(FIRST, 3), *EVENTS[4:]], "not a later one"),
+        ([*SNAPSHOT[:2], began(SECOND, 3)], "within a snapshot"),
+        ([began(SECOND, 2), *moved(EVENTS[4:])], "began after offset 2"),
+        ([began(SECOND, 2), *moved(EVENTS[3:4])], "began after offset 2"),
+        (snapshot_of_history((SECOND, 0), (FIRST, 3)), "not a later one"),
+        (snapshot_of_history((FIRST, 0), (SECOND, 4)), "but the feed is at 3"),
+    ],
+)
+def test_an_epoch_that_does_not_fit_is_found(events: list[dict[str, Any]], why: str) -> None:
+    with pytest.raises(FeedDamagedError, match=why):
+        check(events)
+
+
+@pytest.mark.parametrize("epochs", [[(FIRST, 0)], [(FIRST, 5), (SECOND, 3)], [(SECOND, 0), (SECOND, 3)]])
+def test_epochs_that_no_history_has_are_told_with_their_line(epochs: list[tuple[str, int]]) -> None:
+    rows = [{"epoch": epoch, "first_offset": first_offset} for epoch, first_offset in epochs]
+    with pytest.raises(NoEventError, match="line 1"):
+        check([{**moved(SNAPSHOT[:1])[0], "epochs": rows}])

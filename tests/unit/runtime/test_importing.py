@@ -316,6 +316,15 @@ async def test_a_source_that_fails_ends_the_import_after_what_it_gave_before() -
 
 
 @in_virtual_time
+async def test_it_goes_on_in_the_next_epoch_of_the_same_history() -> None:
+    world = _World()
+    world.upon[1] = world.store.begin_epoch
+    await world.importer.run(topics(40))
+    assert world.counts == (40, 40, 0, 0)
+    assert world.importer.counts.token == Token(world.store.epoch, 40)
+
+
+@in_virtual_time
 async def test_another_history_ends_the_import() -> None:
     world = _World()
     world.upon[1] = lambda: world.store.restore(5)

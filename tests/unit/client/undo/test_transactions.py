@@ -13,6 +13,7 @@ from app.client.undo.transactions import changed_since, changes_of
 from app.core.kafka.bindings import NO_TERMS, AclBinding, NewAcl
 from app.core.token import Token
 from app.formats.acl_bodies import acl_body
+from app.formats.command_errors import UsageError
 from tests.client_runs import run
 from tests.scripted_server import Answer, ScriptedServer, problem, reply
 from tests.updates import topic
@@ -77,6 +78,31 @@ def test_a_range_has_the_transactions_of_both_ends() -> None:
     every = [change(6, 6, topic("6")), change(5, 5, topic("5")), change(4, 4, topic("4")), change(3, 4, topic("3"))]
     offsets, _ = read(4, 5, page(every[1] | {"transaction": str(at(6))}), page(every[2]), page(*every), page())
     assert offsets == ["6", "5", "4", "3"]
+
+
+def test_a_range_goes_over_the_epochs_of_one_history() -> None:
+    first, last = Token(EPOCH, 3), Token(UUID(int=8), 5)
+    newer = change(5, 5, topic("5")) | {"token": str(last), "transaction": str(last)}
+    older = [change(4, 4, topic("4")), change(3, 3, topic("3")), change(2, 2, topic("2"))]
+    script = page(newer), page(older[1]), page(newer, *older)
+    with ScriptedServer(*script) as server, Service(Access(server.url, "User:admin", timeout_s=5.0)) as service:
+        changes, upto, _ = changes_of(service, first, last)
+    assert [each["token"] for each in changes] == [str(last), str(at(4)), str(at(3))]
+    assert upto == last
+    # Only the service knows which of two epochs came first, and whether both tokens are of its history.
+    with (
+        ScriptedServer(page(older[1]), page(newer)) as server,
+        Service(Access(server.url, "User:admin", timeout_s=5.0)) as service,
+        pytest.raises(UsageError, match=f"wrong order; write the older token first: {first}..{last}"),
+    ):
+        changes_of(service, last, first)
+
+
+@pytest.mark.parametrize("code", ["TOKEN_EPOCH_MISMATCH", "TOKEN_EPOCH_INVALID"])
+def test_a_lost_change_is_told_as_that(code: str) -> None:
+    with pytest.raises(ServiceError, match=f"the change `{at(5)}` is not part of the store's history") as refused:
+        read(5, 5, problem(409, code, "another epoch"))
+    assert (refused.value.code, refused.value.status) == (code, 409)
 
 
 def test_what_is_not_wholly_kept_is_not_undone() -> None:

@@ -17,6 +17,7 @@ from app.client.watch.following import Following
 from tests.scripted_server import Answer, ScriptedServer, Step, hang_up, problem
 
 EPOCH = "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11"
+LATER = "0199f0c2-5d1e-7c3a-9a41-3f6f0b8a2c17"
 HASH = "00" * 32
 
 
@@ -83,6 +84,7 @@ class Watch:
             with pytest.raises(ServiceError) as stopped:
                 self.events += self._types(self.following.events())
             self.error = stopped.value
+            self.headers = [each.headers for each in server.seen]
             queries = [parse_qs(urlsplit(each.path).query) for each in server.seen]
             self.asked = [{name: value for name, (value,) in each.items() if name != "bookmark_ms"} for each in queries]
 
@@ -141,8 +143,18 @@ def test_what_the_feed_has_no_more_is_told_with_the_token_that_works() -> None:
     assert f"klamm watch --after {EPOCH}:5 shows what is left, --snapshot starts over" in str(watch.error)
 
 
-def test_another_epoch_is_told_with_the_way_out() -> None:
-    watch = Watch(stream(bookmark(2)), problem(409, "TOKEN_EPOCH_MISMATCH", "another epoch"), after=f"{EPOCH}:1")
+def test_it_follows_the_feed_into_the_next_epoch() -> None:
+    began = {"type": "epoch", "epoch": LATER, "first_offset": 2}
+    script = stream(bookmark(2), began), stream({**bookmark(2), "token": f"{LATER}:2"}), STOP
+    watch = Watch(*script, after=f"{EPOCH}:1")
+    assert [each["after"] for each in watch.asked] == [f"{EPOCH}:1", f"{LATER}:2", f"{LATER}:2"]
+    assert watch.events == ["bookmark", "epoch", "bookmark"]
+    assert {each["klamm-epochs"] for each in watch.headers} == {"1"}
+
+
+@pytest.mark.parametrize("code", ["TOKEN_EPOCH_MISMATCH", "TOKEN_EPOCH_INVALID"])
+def test_a_token_that_is_lost_is_told_with_the_way_out(code: str) -> None:
+    watch = Watch(stream(bookmark(2)), problem(409, code, "another epoch"), after=f"{EPOCH}:1")
     assert "start over with --snapshot, or without --after for new changes only" in str(watch.error)
 
 

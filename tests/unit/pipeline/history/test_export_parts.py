@@ -7,12 +7,15 @@ from datetime import UTC, datetime
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from app.core.epochs import Epoch, Epochs
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, Record, record_hash
+from app.pipeline.history.epochs import epochs_between, epochs_in, last_offsets, tokens_of
 from app.pipeline.history.export import BatchFacts, refuse_other_history
 from app.pipeline.history.manifests import Base, Batch, Exported
 from app.pipeline.history.reconcile import ChainFacts, check_batches, check_chain, check_configs, check_manifests
@@ -26,6 +29,8 @@ from tests.cases import each_case
 from tests.chains import config, gone, put, transaction
 
 STORE = ("cluster", "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11")
+LATER = "0199f0c2-5d1e-7c3a-9a41-3f6f0b8a2c17"
+FORGED = "ffffffff-ffff-7fff-8fff-ffffffffffff"
 BINDING = AclBinding(
     ResourceType.TOPIC, "a😀", PatternType.PREFIXED, "User:é", "*", AclOperation.READ, AclPermissionType.DENY
 )
@@ -48,7 +53,12 @@ def batch(first: int, last: int, **changed: Any) -> Batch:  # noqa: ANN401 - any
 
 
 def head(last: int, **changed: Any) -> Head:  # noqa: ANN401 - any field
-    return replace(Head(*STORE, last, HASHES[last], 1, datetime.fromtimestamp(last, UTC)), **changed)
+    at = datetime(2026, 11, 27, tzinfo=UTC)
+    return replace(Head(STORE[0], Epochs.only(UUID(STORE[1])), last, HASHES[last], 1, at), **changed)
+
+
+def history(*epochs: tuple[str, int]) -> Epochs:
+    return Epochs.of(Epoch(UUID(epoch), first_offset) for epoch, first_offset in epochs)
 
 
 EXPORTED = Exported(None, (batch(1, 10), batch(11, 20)))
@@ -95,7 +105,7 @@ def test_what_was_exported_is_what_the_manifests_say() -> None:
     assert (EXPORTED.last_offset, EXPORTED.hash) == (20, HASHES[20])
     based = Exported(Base(*STORE, 10, HASHES[10].hex(), 3, {}, "2026-11-22T00:00:00+00:00"), ())
     assert (based.start_offset, based.last_offset, based.hash) == (10, 10, HASHES[10])
-    assert (based.cluster_id, based.epoch) == STORE
+    assert (based.cluster_id, str(based.token.epoch)) == STORE
     assert replace(based, batches=(batch(11, 20),)).faults() == []
 
 
@@ -107,7 +117,20 @@ def test_what_was_exported_is_what_the_manifests_say() -> None:
         ((batch(1, 10), batch(9, 20)), "batch=9 follows offset 10"),
         ((batch(1, 10), batch(11, 20, previous_hash=HASHES[9].hex())), "chained to another record 10"),
         ((batch(1, 10, previous_hash=HASHES[9].hex()),), "chained to another record 0"),
-        ((batch(1, 10, epoch="other"), batch(11, 20)), "batch=1 is of another store or epoch"),
+        ((batch(1, 10, cluster_id="other"), batch(11, 20)), "batch=1 is of another store or history"),
+        ((batch(1, 10, epoch=LATER), batch(11, 20)), "batch=11 is of another store or history"),
+        ((batch(1, 10), batch(11, 20, epoch=LATER)), "batch=11 is of another store or history"),
+        (
+            (batch(1, 10), batch(11, 20, epoch=LATER, epochs=[f"{STORE[1]}:0", f"{LATER}:9"])),
+            "batch=11 is of another store or history",
+        ),
+        (
+            (
+                batch(1, 10, epoch=LATER, epochs=[f"{STORE[1]}:0", f"{LATER}:9"]),
+                batch(11, 20, epoch=LATER, epochs=[f"{STORE[1]}:0", f"{LATER}:9"]),
+            ),
+            "batch=11 is of another store or history",
+        ),
     ],
 )
 def test_manifests_that_do_not_follow_each_other_are_named(batches: tuple[Batch, ...], said: str) -> None:
@@ -120,8 +143,12 @@ def test_manifests_that_do_not_follow_each_other_are_named(batches: tuple[Batch,
     ("now", "said"),
     [
         (head(25, hash_at=HASHES[20], cluster_id="other"), "of cluster `cluster`, but the store is of `other`"),
-        (head(25, hash_at=HASHES[20], epoch="other"), "restored from a backup"),
-        (head(19), "rolled back"),
+        (head(25, hash_at=HASHES[20], epochs=history((LATER, 0))), "knows no such epoch: it was failed over or rest"),
+        (
+            head(25, hash_at=HASHES[20], epochs=history((STORE[1], 0), (LATER, 19))),
+            f"a new epoch, {LATER}, after offset 19: it was failed over or restored from a backup, and offsets 20 to ",
+        ),
+        (head(25, hash_at=HASHES[19], epochs=history((STORE[1], 0), (LATER, 20))), "another record at offset 20"),
         (head(20, hash=HASHES[19]), "another record at offset 20"),
         (head(25, hash_at=HASHES[19]), "another record at offset 20"),
         (head(25, log_start_offset=22), "trimmed records 21 to 21"),
@@ -133,9 +160,60 @@ def test_another_history_is_refused(now: Head, said: str) -> None:
     assert said in str(fault.value)
 
 
-@pytest.mark.parametrize("now", [head(20), head(25, hash_at=HASHES[20]), head(25, log_start_offset=21)])
+@pytest.mark.parametrize(
+    "now",
+    [
+        head(20),
+        head(25, hash_at=HASHES[20]),
+        head(25, log_start_offset=21),
+        head(25, hash_at=HASHES[20], epochs=history((STORE[1], 0), (LATER, 20))),
+        head(25, hash_at=HASHES[20], epochs=history((STORE[1], 0), (LATER, 22))),
+    ],
+)
 def test_the_same_history_goes_on(now: Head) -> None:
     refuse_other_history(EXPORTED, now)
+
+
+def test_a_store_that_is_behind_is_waited_for() -> None:
+    for now in (head(19), head(19, epochs=history((STORE[1], 0), (LATER, 18)))):
+        exported = replace(EXPORTED, batches=(batch(1, 20, epoch=str(now.epochs.last)),))
+        with pytest.raises(PipelineError, match="run this again later") as fault:
+            refuse_other_history(exported, now)
+        assert "new --home" not in str(fault.value)
+
+
+def test_an_epoch_of_the_far_future_is_of_no_store() -> None:
+    exported = replace(EXPORTED, batches=(batch(1, 20, epoch=FORGED),))
+    with pytest.raises(PipelineError, match=r"more than a day ahead of the store's clock.*new --home"):
+        refuse_other_history(exported, head(25))
+
+
+def test_an_export_over_several_epochs_knows_them_all() -> None:
+    first = batch(1, 10, epochs=[f"{STORE[1]}:0"])
+    second = batch(11, 20, epoch=LATER, epochs=[f"{STORE[1]}:0", f"{LATER}:10"])
+    exported = Exported(None, (first, second))
+    assert exported.faults() == []
+    assert exported.epochs == history((STORE[1], 0), (LATER, 10))
+    assert str(exported.token) == f"{LATER}:20"
+    # Those of a version before name one epoch only.
+    assert Exported(None, (batch(1, 10), second)).faults() == []
+    assert Exported(None, (batch(1, 10), second)).epochs == exported.epochs
+    based = Exported(Base(*STORE, 10, HASHES[10].hex(), 3, {}, "2026-11-22T00:00:00+00:00"), (second,))
+    assert (based.faults(), based.epochs.last) == ([], UUID(LATER))
+
+
+def test_epochs_between_two_offsets_are_those_that_were_in_force() -> None:
+    epochs = history((STORE[1], 0), (LATER, 10), (FORGED, 20))
+    assert [each.id for each in epochs_between(epochs, 0, 9).rows] == [UUID(STORE[1])]
+    assert epochs_between(epochs, 0, 10) == history((STORE[1], 0), (LATER, 10))
+    assert epochs_between(epochs, 10, 19) == history((STORE[1], 0), (LATER, 10))
+    assert epochs_between(epochs, 11, 20) == history((LATER, 10), (FORGED, 20))
+    assert epochs_between(epochs, 21, 30) == history((FORGED, 20))
+    assert last_offsets(epochs, 30) == [(STORE[1], 10), (LATER, 20), (FORGED, 30)]
+    assert epochs_in(tokens_of(epochs)) == epochs
+    for wrong in ([], ["x"], [f"{LATER}:5", f"{STORE[1]}:4"], [f"{LATER}:5", f"{LATER}:6"]):
+        with pytest.raises(PipelineError, match="not the epochs of a history"):
+            epochs_in(wrong)
 
 
 def row_of(record: Record) -> dict[str, Any]:
