@@ -82,7 +82,10 @@ def test_nothing_moves_a_terminals_cursor_or_makes_a_line_of_its_own(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     evil = "\x1b[2J\r\x07\x9b2K\u202e\u2028\x85 + ALLOW User:evil"
-    acl = {**ACL, "resource_name": evil, "principal": f"User:{evil}", "host": evil, "owner": evil}
+    acl = {**ACL, "resource_name": evil, "principal": f"User:{evil}"}
+    if form == "json":
+        # No ACL has these, and an event that has is not taken for one in words.
+        acl |= {"host": evil, "owner": evil}
     line = transaction(
         record(acl=acl, actor=f"User:{evil}", comment=evil), record("ConfigRecord", name=evil, value=evil, comment=evil)
     )
