@@ -168,7 +168,7 @@ bench-plugin: ## Measure the plugin beside Kafka's own authorizer by JMH (half a
 
 .PHONY: plugin
 plugin: ## Build build/plugin/klamm-kafka-authorizer.jar, a Kafka broker's own authorizer (needs a JDK 17 or newer, and Maven)
-	mvn --batch-mode --quiet --file plugin/pom.xml -Dmaven.test.skip=true package
+	mvn --batch-mode --quiet --file plugin/pom.xml -DskipTests package
 	@ls -l build/plugin/klamm-kafka-authorizer.jar
 
 # Counted lines make a service several times slower, so a test of overload may fail here that passes in `make test`.

@@ -6,23 +6,14 @@ from pathlib import Path
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key
-from cryptography.hazmat.primitives.serialization.pkcs12 import (
-    PKCS12Certificate,
-    serialize_java_truststore,
-    serialize_key_and_certificates,
-)
 
-from tests.certificates import Authority, Certified
+from tests.certificates import Authority
 from tests.e2e.service import PATIENCE_S, Service
 from tests.kafka.jars import Kafka
+from tests.kafka.java_stores import PASSWORD, key_store, trust_store
 from tests.kafka.plugin import Plugin
-from tests.planted import plant
 from tests.unit.rest.opa_bodies import OPA_PATH
 
-_PASSWORD = plant("of-both-keystores")
-_ENCRYPTED = BestAvailableEncryption(_PASSWORD.encode())
 _TOML = """
 tls.certificate = "server.crt"
 tls.key = "server.key"
@@ -37,22 +28,7 @@ certificate = "DNS:broker.example"
 
 def _flags(store: str, path: Path) -> tuple[str, ...]:
     own = f"-Djavax.net.ssl.{store}"
-    return (f"{own}={path}", f"{own}Password={_PASSWORD}", f"{own}Type=PKCS12")
-
-
-def _trust(authority: Authority, folder: Path) -> tuple[str, ...]:
-    path = folder / "trust.p12"
-    trusted = PKCS12Certificate(x509.load_pem_x509_certificate(authority.file.read_bytes()), b"authority")
-    path.write_bytes(serialize_java_truststore([trusted], _ENCRYPTED))
-    return _flags("trustStore", path)
-
-
-def _proof(shown: Certified, folder: Path) -> tuple[str, ...]:
-    path = folder / "own.p12"
-    key = load_pem_private_key(shown.key.read_bytes(), None)
-    certificate = x509.load_pem_x509_certificate(shown.certificate.read_bytes())
-    path.write_bytes(serialize_key_and_certificates(b"broker", key, certificate, None, _ENCRYPTED))  # type: ignore[arg-type]  # EC, which it takes
-    return _flags("keyStore", path)
+    return (f"{own}={path}", f"{own}Password={PASSWORD}", f"{own}Type=PKCS12")
 
 
 @pytest.fixture
@@ -75,8 +51,8 @@ def service(kafka: Kafka, authority: Authority, tmp_path: Path) -> Iterator[Serv
 def test_a_broker_with_a_certificate_is_a_caller(
     kafka: Kafka, service: Service, authority: Authority, tmp_path: Path
 ) -> None:
-    trust = _trust(authority, tmp_path)
-    proof = _proof(authority.certify("broker", ["DNS:broker.example"]), tmp_path)
+    trust = _flags("trustStore", trust_store(authority, tmp_path))
+    proof = _flags("keyStore", key_store(authority.certify("broker", ["DNS:broker.example"]), tmp_path))
     url = f"{service.url}{OPA_PATH}"
     with Plugin(kafka, *trust, *proof) as known, Plugin(kafka, *trust) as stranger:
         assert known.ask(url) == "DENIED"

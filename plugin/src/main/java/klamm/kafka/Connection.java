@@ -12,6 +12,7 @@ import java.net.SocketException;
 import java.net.SocketTimeoutException;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Map;
 import java.util.concurrent.ScheduledFuture;
 import javax.net.ssl.SSLParameters;
@@ -69,7 +70,7 @@ final class Connection implements Closeable {
         String name = base.getHost();
         String host = name.startsWith("[") ? name.substring(1, name.length() - 1) : name;
         int port = base.getPort() >= 0 ? base.getPort() : isTls ? 443 : 80;
-        io = connected(host, port);
+        io = openSocket(host, port);
         if (isTls) {
             SSLSocket secured = (SSLSocket) tls.createSocket(io, host, port, true);
             SSLParameters parameters = secured.getSSLParameters();
@@ -82,31 +83,31 @@ final class Connection implements Closeable {
         in = new BufferedInputStream(new Expiring(io.getInputStream()), BUFFER);
     }
 
-    private Socket connected(String host, int port) throws IOException {
+    private Socket openSocket(String host, int port) throws IOException {
         IOException fault = new SocketException("`" + host + "` has no address");
         InetAddress[] addresses = InetAddress.getAllByName(host);
         for (int number = 0; number < addresses.length; number++) {
-            Socket made = new Socket();
-            use(made);
+            Socket opened = new Socket();
+            use(opened);
             try {
-                made.setTcpNoDelay(true);
+                opened.setTcpNoDelay(true);
                 // An address that does not answer must leave time for the next one.
                 int most = Math.max(1, leftMs() / (addresses.length - number));
-                made.connect(new InetSocketAddress(addresses[number], port), most);
-                return made;
+                opened.connect(new InetSocketAddress(addresses[number], port), most);
+                return opened;
             } catch (IOException away) {
-                made.close();
+                opened.close();
                 fault = away;
             }
         }
         throw fault;
     }
 
-    private synchronized void use(Socket made) throws SocketException {
+    private synchronized void use(Socket opened) throws SocketException {
         if (isClosed) {
             throw new SocketException("the connection is closed");
         }
-        socket = made;
+        socket = opened;
     }
 
     /** The answer to a request without a body. */
@@ -122,7 +123,7 @@ final class Connection implements Closeable {
     void beginPost(String path, byte[] body) throws IOException {
         String more = "Content-Type: application/json\r\nContent-Length: " + body.length + "\r\n";
         write(head("POST", path, more).getBytes(StandardCharsets.ISO_8859_1));
-        write(java.util.Arrays.copyOf(body, body.length - 1));
+        write(Arrays.copyOf(body, body.length - 1));
     }
 
     /** Send the last byte of the body. From here on nobody knows whether it was received, until the answer says so. */

@@ -1,6 +1,7 @@
 package klamm.kafka;
 
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -62,7 +63,7 @@ record Epochs(List<Epoch> rows) {
 
     /** Null as {@link #of} is. */
     Epochs begun(UUID epoch, long firstOffset) {
-        List<Epoch> more = new java.util.ArrayList<>(rows);
+        List<Epoch> more = new ArrayList<>(rows);
         more.add(new Epoch(epoch, firstOffset));
         return of(more);
     }

@@ -49,13 +49,13 @@ final class Feed {
     }
 
     /**
-     * Take an event, whose line had so many bytes. Raises FeedException for one that is damaged, or does not follow from
-     * what is held: then the stream is to be left, and `following` knows what to ask.
+     * Take an event, whose line had so many bytes. Raises FeedException for one that is damaged, or does not follow
+     * from what is held: then the stream is to be left, and `following` knows what to ask.
      */
     Kind take(JsonNode event, int size, double now) throws FeedException {
         isRefused = false;
         try {
-            return taken(event, size, now);
+            return dispatch(event, size, now);
         } catch (ArithmeticException | FeedException fault) {
             snapshot = null;
             if (!isRefused) {
@@ -66,7 +66,7 @@ final class Feed {
         }
     }
 
-    private Kind taken(JsonNode event, int size, double now) throws FeedException {
+    private Kind dispatch(JsonNode event, int size, double now) throws FeedException {
         switch (FeedRecord.text(event, "type")) {
             case "snapshot":
                 check(following.snapshot(token(event), epochs(event), FeedRecord.number(event, "acl_count"),

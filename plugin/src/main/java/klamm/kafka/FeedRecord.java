@@ -93,7 +93,8 @@ record FeedRecord(
             isKept &= text.indexOf('\0') < 0;
         }
         if (!isKept) {
-            throw new FeedException("the ACL " + new UUID(acl.idHigh(), acl.idLow()) + " has a value that no ACL can have");
+            throw new FeedException(
+                "the ACL " + new UUID(acl.idHigh(), acl.idLow()) + " has a value that no ACL can have");
         }
     }
 

@@ -32,6 +32,7 @@ final class Follower implements AutoCloseable {
     private static final int LONGEST_FAULT_WAIT_MS = 20_000;
     private static final double FAULT_PASSES_S = 60;
     private static final int MOST_DOUBLINGS = 8;
+    private static final int MOST_SHOWN = 500;
     private static final Duration LONGEST_AGE = Duration.ofDays(10_000);
     private static final int CLOSE_MS = 5_000;
 
@@ -46,7 +47,7 @@ final class Follower implements AutoCloseable {
     private final Probes probes;
     private final Thread thread = new Thread(this::run, "klamm-replica");
     private final CountDownLatch closing = new CountDownLatch(1);
-    private final CurrentConnection connection = new CurrentConnection();
+    private final CurrentConnection current = new CurrentConnection();
     private String clusterId = "";
     private boolean hasProgress;
     private boolean isFault;
@@ -110,7 +111,7 @@ final class Follower implements AutoCloseable {
     }
 
     private void load() {
-        StateFile.Loaded loaded = keeper.load(clusterId, time);
+        StateFile.LoadedState loaded = keeper.load(clusterId, time);
         if (loaded == null) {
             return;
         }
@@ -130,22 +131,22 @@ final class Follower implements AutoCloseable {
         figures.connections.increment();
         hasProgress = false;
         isFault = false;
-        try (Connection made = connection.set(link.to(url, HEADERS))) {
-            made.expireIn(CONNECT_MS);
-            made.connect();
-            made.expireIn((long) (Following.OPENING_S * MS_PER_S));
+        try (Connection connection = current.set(link.to(url, HEADERS))) {
+            connection.expireIn(CONNECT_MS);
+            connection.connect();
+            connection.expireIn((long) (Following.OPENING_S * MS_PER_S));
             long asked = System.nanoTime();
             long askedWall = System.currentTimeMillis();
-            Response answer = made.get(path(ask.after()));
+            Response answer = connection.get(path(ask.after()));
             if (answer.status() != Response.OK) {
                 Refusal refusal = Refusal.of(answer);
                 following.refused(refusal.code(), now());
-                tell(url, link.masked(refusal.toString()));
+                tell(url, refusal.toString());
                 return;
             }
             following.opened(now());
             feed.begin();
-            read(made, new Lines(answer.body()), new Clock(asked, askedWall));
+            read(connection, new Lines(answer.body()), new Clock(asked, askedWall));
         } catch (IOException fault) {
             following.broke(now());
             tell(url, fault.toString());
@@ -167,7 +168,8 @@ final class Follower implements AutoCloseable {
     /** An outage of an hour takes a dozen lines. */
     private void tell(URI url, String why) {
         if (!isClosed() && Integer.bitCount(failures + 1) == 1) {
-            LOG.warn("the feed of Klamm at {} can't be followed: {}", url, why);
+            String plain = why.substring(0, Math.min(MOST_SHOWN, why.length())).replaceAll("\\p{C}", " ");
+            LOG.warn("the feed of Klamm at {} can't be followed: {}", url, link.masked(plain));
         }
     }
 
@@ -201,10 +203,10 @@ final class Follower implements AutoCloseable {
     }
 
     /** Reads until the stream is to be left, and has told `following` why. */
-    private void read(Connection made, Lines lines, Clock clock) throws IOException, FeedException {
+    private void read(Connection connection, Lines lines, Clock clock) throws IOException, FeedException {
         while (!isClosed()) {
             // A moment later, so that the check finds the time over.
-            made.expireIn((long) (following.leftS(now()) * MS_PER_S) + 2);
+            connection.expireIn((long) (following.leftS(now()) * MS_PER_S) + 2);
             Lines.Line line = next(lines);
             if (line == null) {
                 return;
@@ -216,7 +218,7 @@ final class Follower implements AutoCloseable {
             Action action = following.check(now());
             if (action == Action.LEAVE) {
                 LOG.warn("the feed of Klamm is left: nothing that counts came from {} in time, or another is fresher",
-                    made);
+                    connection);
                 return;
             }
             if (action == Action.PROBE) {
@@ -247,25 +249,25 @@ final class Follower implements AutoCloseable {
 
     /** False if the stream is to be left; `following` knows what to ask. */
     private boolean take(Lines.Line line, Clock clock) throws IOException, FeedException {
-        JsonNode event = parsed(line, clock);
+        JsonNode event = parse(line, clock);
         double now = now();
         switch (feed.take(event, line.length(), now)) {
-            case PART -> keeper.part(line, event.path("type").asText().equals("snapshot"));
+            case PART -> keeper.addToSnapshot(line, event.path("type").asText().equals("snapshot"));
             // First the image: a slow disk holds no decision back.
             case IMAGE -> {
                 figures.snapshots.increment();
                 publish();
-                keeper.whole(line);
+                keeper.endSnapshot(line);
             }
             case CHANGE -> {
                 publish();
-                keeper.changed(line);
+                keeper.append(line);
             }
             case BOOKMARK -> {
                 double ageS = Math.min(following.ageS(now), LONGEST_AGE.toSeconds());
                 replica.setAge(Duration.ofMillis((long) (ageS * MS_PER_S)));
                 publish();
-                keeper.confirmed((long) (ageS * MS_PER_S));
+                keeper.confirm((long) (ageS * MS_PER_S));
                 return goesOn(now);
             }
             case END -> throw new IOException("it ended the stream: " + event.path("reason").asText());
@@ -274,7 +276,7 @@ final class Follower implements AutoCloseable {
         return true;
     }
 
-    private JsonNode parsed(Lines.Line line, Clock clock) throws FeedException {
+    private JsonNode parse(Lines.Line line, Clock clock) throws FeedException {
         try {
             JsonNode event = Json.object(line);
             clock.take(event);
@@ -303,7 +305,8 @@ final class Follower implements AutoCloseable {
         int doublings = Math.min(failures / urls.size(), MOST_DOUBLINGS);
         long most = Math.min(LONGEST_WAIT_MS, (long) FIRST_WAIT_MS << doublings);
         if (isFault) {
-            most = Math.max(most, Math.min(LONGEST_FAULT_WAIT_MS, (long) FIRST_WAIT_MS << Math.min(faults, MOST_DOUBLINGS)));
+            long afterFaults = (long) FIRST_WAIT_MS << Math.min(faults, MOST_DOUBLINGS);
+            most = Math.max(most, Math.min(LONGEST_FAULT_WAIT_MS, afterFaults));
         }
         try {
             closing.await(most / 2 + ThreadLocalRandom.current().nextLong(most / 2 + 1), TimeUnit.MILLISECONDS);
@@ -316,7 +319,7 @@ final class Follower implements AutoCloseable {
     @Override
     public void close() {
         closing.countDown();
-        connection.close();
+        current.close();
         probes.close();
         keeper.close();
         try {

@@ -12,9 +12,9 @@ import klamm.kafka.Epochs.Epoch;
  * service's follower does by app/core/following.py, said again; one table of cases tests both
  * (tests/following/cases.jsonl).
  *
- * <p>The URLs are numbered from 0. Time is in seconds of a clock that never goes back. Methods that return a boolean say
- * whether the stream is read on; if not, close it and ask what {@link #ask} says. Who drives it adds rests between its
- * questions. Of one thread.
+ * <p>The URLs are numbered from 0. Time is in seconds of a clock that never goes back. Methods that return a boolean
+ * say whether the stream is read on; if not, close it and ask what {@link #ask} says. Who drives it adds rests between
+ * its questions. Of one thread.
  */
 final class Following {
     /** A stream is left when no bookmark has come for so long, whatever else came. */

@@ -17,7 +17,8 @@ public class KlammAuthorizer extends PlainAuthorizer implements Monitorable {
         rate(metrics, "authorization-allowed", "allowed actions", this::getAllowed);
         rate(metrics, "authorization-denied", "denied actions", this::getDenied);
         gauge(metrics, "acls-total-count", "ACLs that decisions are made by; -1 before the first", this::getAclCount);
-        gauge(metrics, "replica-age-ms", "how long ago the ACLs were known to be the newest; -1: not known", this::getReplicaAgeMs);
+        gauge(metrics, "replica-age-ms", "how long ago the ACLs were known to be the newest; -1: not known",
+            this::getReplicaAgeMs);
         gauge(metrics, "replica-offset", "the last record that decisions stand on", this::getOffset);
         gauge(metrics, "feed-connections-total", "how often the feed was asked for", this::getConnections);
         gauge(metrics, "snapshots-total", "how often the whole state was taken anew", this::getSnapshots);

@@ -27,8 +27,7 @@ final class Link {
     Link(Settings settings, Timer timer) {
         this.timer = timer;
         this.tokenFile = settings.tokenFile();
-        this.sockets = settings.tls() == null
-            ? (SSLSocketFactory) SSLSocketFactory.getDefault() : sockets(settings.tls());
+        this.sockets = sockets(settings);
     }
 
     /**
@@ -55,7 +54,13 @@ final class Link {
         }
     }
 
-    private static SSLSocketFactory sockets(Settings.Tls tls) {
+    /** Null if no URL needs one. */
+    private static SSLSocketFactory sockets(Settings settings) {
+        Settings.Tls tls = settings.tls();
+        if (tls == null) {
+            boolean isNeeded = settings.urls().stream().anyMatch(url -> "https".equals(url.getScheme()));
+            return isNeeded ? (SSLSocketFactory) SSLSocketFactory.getDefault() : null;
+        }
         try {
             KeyStore trusted = store(tls.truststore());
             KeyStore keys = store(tls.keystore());

@@ -30,7 +30,7 @@ final class Probes implements AutoCloseable {
     private final Daemons threads = new Daemons("klamm-probe");
     private final ThreadPoolExecutor executor = new ThreadPoolExecutor(
         0, 1, IDLE_S, TimeUnit.SECONDS, new SynchronousQueue<>(), threads);
-    private final CurrentConnection connection = new CurrentConnection();
+    private final CurrentConnection current = new CurrentConnection();
 
     /**
      * What a URL said of the state that it has.
@@ -66,11 +66,11 @@ final class Probes implements AutoCloseable {
     private Answer answer(int number, URI url, Token held) {
         String code = null;
         Double ageS = null;
-        try (Connection made = connection.set(link.to(url, HEADERS))) {
-            made.expireIn(CONNECT_MS);
-            made.connect();
-            made.expireIn(ANSWER_MS);
-            Response answer = made.get(Follower.path(held));
+        try (Connection connection = current.set(link.to(url, HEADERS))) {
+            connection.expireIn(CONNECT_MS);
+            connection.connect();
+            connection.expireIn(ANSWER_MS);
+            Response answer = connection.get(Follower.path(held));
             if (answer.status() == Response.OK) {
                 ageS = age(answer.body());
             } else {
@@ -95,7 +95,7 @@ final class Probes implements AutoCloseable {
                 length = Math.min(length, MOST_OF_LINE) + 1;
                 continue;
             }
-            JsonNode event = length == 0 || length > MOST_OF_LINE ? null : parsed(line, length);
+            JsonNode event = length == 0 || length > MOST_OF_LINE ? null : parse(line, length);
             length = 0;
             if (event != null && event.path("type").asText().equals("bookmark")) {
                 return event.path("age_ms").isNumber() ? event.path("age_ms").asLong() / MS_PER_S : null;
@@ -104,7 +104,7 @@ final class Probes implements AutoCloseable {
         return null;
     }
 
-    private static JsonNode parsed(byte[] line, int length) {
+    private static JsonNode parse(byte[] line, int length) {
         try {
             return Json.object(new Lines.Line(line, 0, length));
         } catch (FeedException notJson) {
@@ -115,7 +115,7 @@ final class Probes implements AutoCloseable {
     @Override
     public void close() {
         executor.shutdown();
-        connection.close();
+        current.close();
         threads.join(CLOSE_MS);
     }
 }

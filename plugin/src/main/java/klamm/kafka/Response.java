@@ -9,9 +9,9 @@ import java.util.Locale;
 /**
  * An answer of HTTP/1.1.
  *
- * @param isKept whether the connection can be used again once the body was read to its end
+ * @param isReusable whether the connection can be used again once the body was read to its end
  */
-record Response(int status, InputStream body, boolean isKept) {
+record Response(int status, InputStream body, boolean isReusable) {
     static final int OK = 200;
     private static final int MOST_OF_HEAD = 64 << 10;
     private static final int MOST_INFORMATIONAL = 16;
@@ -38,7 +38,7 @@ record Response(int status, InputStream body, boolean isKept) {
         }
         int status = Integer.parseInt(parts[1]);
         boolean isChunked = false;
-        boolean isKept = parts[0].equals("HTTP/1.1");
+        boolean isReusable = parts[0].equals("HTTP/1.1");
         long length = -1;
         for (String field = line(in, left); !field.isEmpty(); field = line(in, left)) {
             int colon = field.indexOf(':');
@@ -47,17 +47,17 @@ record Response(int status, InputStream body, boolean isKept) {
             switch (name) {
                 case "transfer-encoding" -> isChunked = value.endsWith("chunked");
                 case "content-length" -> length = length(value);
-                case "connection" -> isKept &= !value.contains("close");
+                case "connection" -> isReusable &= !value.contains("close");
                 default -> { }
             }
         }
         if (status < FIRST_FINAL || status == NO_CONTENT || status == NOT_MODIFIED) {
-            return new Response(status, InputStream.nullInputStream(), isKept);
+            return new Response(status, InputStream.nullInputStream(), isReusable);
         }
         if (isChunked) {
-            return new Response(status, new Chunked(in), isKept);
+            return new Response(status, new Chunked(in), isReusable);
         }
-        return length < 0 ? new Response(status, in, false) : new Response(status, new Fixed(in, length), isKept);
+        return length < 0 ? new Response(status, in, false) : new Response(status, new Fixed(in, length), isReusable);
     }
 
     private static long length(String value) throws ProtocolException {

@@ -14,12 +14,14 @@ import java.nio.channels.FileLock;
 import java.nio.channels.OverlappingFileLockException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.Arrays;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -27,8 +29,8 @@ import org.slf4j.LoggerFactory;
  * The last image on disk: a line of the keeper's own, then the events of the image's snapshot and of the changes since
  * then, as they came. Reading it is reading a stream, with all of its proofs.
  *
- * <p>The first line has a fixed length, and is written anew in place. It says of which Kafka cluster's node the file is,
- * and how old its state was when the upstream last said so. Files of the version before lack it.
+ * <p>The first line has a fixed length, and is written anew in place. It says of which Kafka cluster's node the file
+ * is, and how old its state was when the upstream last said so. Files of the version before lack it.
  *
  * <p>INVARIANT: once it is closed nothing is written, as the lock is another's then.
  */
@@ -48,16 +50,16 @@ final class StateFile implements AutoCloseable {
     private final Path unfinished;
     private String clusterId = "";
     /** The snapshot that is being written; null: none. */
-    private FileChannel made;
+    private FileChannel newChannel;
     private OutputStream snapshot;
     /** The file that stands; null: none is open. */
-    private FileChannel kept;
+    private FileChannel channel;
     private boolean hasFirstLine = true;
     private long snapshotBytes;
     private volatile boolean isClosed;
 
     /** @param age null: nobody knows */
-    record Loaded(Image image, Duration age) {}
+    record LoadedState(Image image, Duration age) {}
 
     private StateFile(StateFolder folder, FileChannel lock, int number) {
         this.folder = folder;
@@ -73,17 +75,17 @@ final class StateFile implements AutoCloseable {
     static StateFile in(Settings.State state) throws IOException {
         StateFolder folder = new StateFolder(state);
         for (int number = 1; number <= MOST_USERS; number++) {
-            FileChannel channel = folder.open(
+            FileChannel lock = folder.open(
                 folder.file("state-" + number + ".lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
             try {
-                FileLock held = channel.tryLock();
+                FileLock held = lock.tryLock();
                 if (held != null) {
-                    return new StateFile(folder, channel, number);
+                    return new StateFile(folder, lock, number);
                 }
             } catch (OverlappingFileLockException heldByThisProcess) {
-                LOG.debug("{} is in use", channel);
+                LOG.debug("{} is in use", lock);
             }
-            channel.close();
+            lock.close();
         }
         throw new IOException("all " + MOST_USERS + " state files in " + state.folder() + " are in use");
     }
@@ -97,14 +99,14 @@ final class StateFile implements AutoCloseable {
      * The state of the file, or null without one. Raises FeedException for a file that is damaged, is of another Kafka
      * cluster, or may have been written by others.
      */
-    Loaded load(StoreTime time) throws IOException, FeedException {
+    LoadedState load(StoreTime time) throws IOException, FeedException {
         Following following = new Following(1, null);
         Feed feed = new Feed(following, time);
         following.opened(0);
         hasFirstLine = false;
         Duration age = null;
-        try (FileChannel channel = folder.open(file, StandardOpenOption.READ);
-            InputStream in = new BufferedInputStream(Channels.newInputStream(channel), BUFFER)) {
+        try (FileChannel source = folder.open(file, StandardOpenOption.READ);
+            InputStream in = new BufferedInputStream(Channels.newInputStream(source), BUFFER)) {
             folder.check(file);
             Lines lines = new Lines(in);
             for (Lines.Line line = lines.next(); line != null; line = lines.next()) {
@@ -123,7 +125,7 @@ final class StateFile implements AutoCloseable {
         if (feed.image() == null) {
             throw new FeedException("the state file holds no whole snapshot");
         }
-        return new Loaded(feed.image(), age);
+        return new LoadedState(feed.image(), age);
     }
 
     private Duration age(JsonNode line) throws FeedException {
@@ -148,7 +150,7 @@ final class StateFile implements AutoCloseable {
         ObjectNode line = Json.MAPPER.createObjectNode().put("type", TYPE).put("version", VERSION)
             .put("kafka_cluster_id", clusterId).put("age_ms", ageMs).put("at", Instant.now().toString());
         byte[] whole = new byte[FIRST_LINE];
-        java.util.Arrays.fill(whole, (byte) ' ');
+        Arrays.fill(whole, (byte) ' ');
         byte[] text = line.toString().getBytes(StandardCharsets.UTF_8);
         System.arraycopy(text, 0, whole, 0, text.length);
         whole[FIRST_LINE - 1] = '\n';
@@ -158,7 +160,7 @@ final class StateFile implements AutoCloseable {
     /** Move a file away that is not to be used. */
     synchronized void setAside() throws IOException {
         checkOpen();
-        if (Files.exists(file, java.nio.file.LinkOption.NOFOLLOW_LINKS)) {
+        if (Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
             Files.move(
                 file, file.resolveSibling(file.getFileName() + ".refused"), StandardCopyOption.REPLACE_EXISTING);
         }
@@ -168,14 +170,15 @@ final class StateFile implements AutoCloseable {
     synchronized void begin() throws IOException {
         abandon();
         create();
-        snapshot = new BufferedOutputStream(Channels.newOutputStream(made), BUFFER);
+        snapshot = new BufferedOutputStream(Channels.newOutputStream(newChannel), BUFFER);
         snapshot.write(firstLine(null));
     }
 
     private void create() throws IOException {
         checkOpen();
         Files.deleteIfExists(unfinished);
-        made = folder.open(unfinished, StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE);
+        newChannel = folder.open(
+            unfinished, StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE);
     }
 
     /** A part of a snapshot that has begun. */
@@ -190,18 +193,18 @@ final class StateFile implements AutoCloseable {
         snapshot.flush();
         snapshot = null;
         show();
-        snapshotBytes = kept.size();
+        snapshotBytes = channel.size();
     }
 
-    /** What was made becomes the file. */
+    /** The new file takes the place of the one that stands. */
     private void show() throws IOException {
-        made.force(true);
+        newChannel.force(true);
         Files.move(unfinished, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
-        if (kept != null) {
-            kept.close();
+        if (channel != null) {
+            channel.close();
         }
-        kept = made;
-        made = null;
+        channel = newChannel;
+        newChannel = null;
         hasFirstLine = true;
         folder.sync();
     }
@@ -209,32 +212,32 @@ final class StateFile implements AutoCloseable {
     /** A change of the image in the file. One write, so that a kill leaves it whole or not there. */
     synchronized void append(Lines.Line line) throws IOException {
         open();
-        ByteBuffer whole =
-            ByteBuffer.allocate(line.length() + 1).put(line.bytes(), line.from(), line.length()).put((byte) '\n').flip();
-        for (long at = kept.size(); whole.hasRemaining();) {
-            at += kept.write(whole, at);
+        ByteBuffer whole = ByteBuffer.allocate(line.length() + 1);
+        whole.put(line.bytes(), line.from(), line.length()).put((byte) '\n').flip();
+        for (long at = channel.size(); whole.hasRemaining();) {
+            at += channel.write(whole, at);
         }
     }
 
     /** So old is the state of the file, by the upstream's word. */
     synchronized void confirm(long ageMs) throws IOException {
         open();
-        kept.write(ByteBuffer.wrap(firstLine(ageMs)), 0);
+        channel.write(ByteBuffer.wrap(firstLine(ageMs)), 0);
     }
 
     private void open() throws IOException {
         checkOpen();
-        if (kept != null) {
+        if (channel != null) {
             return;
         }
-        FileChannel found = folder.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE);
-        kept = found;
-        snapshotBytes = found.size();
+        FileChannel existing = folder.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE);
+        channel = existing;
+        snapshotBytes = existing.size();
         if (!hasFirstLine) {
             create();
-            made.write(ByteBuffer.wrap(firstLine(null)));
-            for (long at = 0; at < found.size();) {
-                at += found.transferTo(at, found.size() - at, made);
+            newChannel.write(ByteBuffer.wrap(firstLine(null)));
+            for (long at = 0; at < existing.size();) {
+                at += existing.transferTo(at, existing.size() - at, newChannel);
             }
             show();
         }
@@ -242,25 +245,25 @@ final class StateFile implements AutoCloseable {
 
     /** Whether the changes have become longer than what they change, so that a new snapshot would be shorter. */
     synchronized boolean isLong() throws IOException {
-        return kept != null && kept.size() - snapshotBytes > Math.max(snapshotBytes, AT_LEAST_BYTES);
+        return channel != null && channel.size() - snapshotBytes > Math.max(snapshotBytes, AT_LEAST_BYTES);
     }
 
     /** Take the file away: what can't be kept up to date must not come back. */
     synchronized void discard() throws IOException {
         checkOpen();
         abandon();
-        if (kept != null) {
-            kept.close();
-            kept = null;
+        if (channel != null) {
+            channel.close();
+            channel = null;
         }
         Files.deleteIfExists(file);
     }
 
     private void abandon() throws IOException {
         snapshot = null;
-        if (made != null) {
-            made.close();
-            made = null;
+        if (newChannel != null) {
+            newChannel.close();
+            newChannel = null;
         }
     }
 
@@ -275,9 +278,9 @@ final class StateFile implements AutoCloseable {
         isClosed = true;
         synchronized (this) {
             abandon();
-            if (kept != null) {
-                kept.close();
-                kept = null;
+            if (channel != null) {
+                channel.close();
+                channel = null;
             }
             lock.close();
         }

@@ -25,6 +25,8 @@ final class StateFolder {
     private static final Logger LOG = LoggerFactory.getLogger(StateFolder.class);
     private static final Integer ROOT = 0;
     private static final FileAttribute<?>[] NO_ATTRIBUTES = {};
+    private static final FileAttribute<?>[] OWNER_ONLY =
+        {PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"))};
 
     private final Path path;
     private final boolean isGroupTrusted;
@@ -83,9 +85,7 @@ final class StateFolder {
     FileChannel open(Path file, OpenOption... options) throws IOException {
         Set<OpenOption> all = new HashSet<>(List.of(options));
         all.add(LinkOption.NOFOLLOW_LINKS);
-        return FileChannel.open(file, all, isPosix
-            ? new FileAttribute<?>[] {PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"))}
-            : NO_ATTRIBUTES);
+        return FileChannel.open(file, all, isPosix ? OWNER_ONLY : NO_ATTRIBUTES);
     }
 
     /** Raises FeedException for a file that others may have written. */

@@ -31,13 +31,13 @@ final class StateKeeper implements AutoCloseable {
     }
 
     /** The state of the file; null if there is none that can be used. */
-    StateFile.Loaded load(String clusterId, StoreTime time) {
+    StateFile.LoadedState load(String clusterId, StoreTime time) {
         if (file == null) {
             return null;
         }
         file.of(clusterId);
         try {
-            StateFile.Loaded loaded = file.load(time);
+            StateFile.LoadedState loaded = file.load(time);
             isCurrent = loaded != null;
             return loaded;
         } catch (IOException | FeedException | RuntimeException fault) {
@@ -50,7 +50,7 @@ final class StateKeeper implements AutoCloseable {
     }
 
     /** A part of a snapshot. */
-    void part(Lines.Line line, boolean isFirst) {
+    void addToSnapshot(Lines.Line line, boolean isFirst) {
         if (file == null) {
             return;
         }
@@ -67,7 +67,7 @@ final class StateKeeper implements AutoCloseable {
     }
 
     /** The end of a snapshot, whose image is in use. */
-    void whole(Lines.Line line) {
+    void endSnapshot(Lines.Line line) {
         if (file == null) {
             return;
         }
@@ -84,14 +84,14 @@ final class StateKeeper implements AutoCloseable {
         });
     }
 
-    void changed(Lines.Line line) {
+    void append(Lines.Line line) {
         if (file != null && isCurrent) {
             keep(() -> file.append(line));
         }
     }
 
     /** The upstream has said how old the state is. */
-    void confirmed(long ageMs) {
+    void confirm(long ageMs) {
         if (file != null && isCurrent) {
             keep(() -> file.confirm(ageMs));
         }

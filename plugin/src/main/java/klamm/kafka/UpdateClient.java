@@ -32,7 +32,7 @@ final class UpdateClient implements AutoCloseable {
 
     private final List<URI> urls;
     private final Link link;
-    private final CurrentConnection connection = new CurrentConnection();
+    private final CurrentConnection current = new CurrentConnection();
 
     UpdateClient(List<URI> urls, Link link) {
         this.urls = urls;
@@ -43,10 +43,10 @@ final class UpdateClient implements AutoCloseable {
     JsonNode post(String path, byte[] body) {
         List<String> whys = new ArrayList<>();
         for (URI url : urls) {
-            try (Connection made = ready(url)) {
-                made.expireIn(READ_MS);
-                made.beginPost(path, body);
-                Response answer = answered(made, body);
+            try (Connection connection = connectToReady(url)) {
+                connection.expireIn(READ_MS);
+                connection.beginPost(path, body);
+                Response answer = send(connection, body);
                 if (answer.status() == Response.OK) {
                     return read(answer, url);
                 }
@@ -67,43 +67,43 @@ final class UpdateClient implements AutoCloseable {
     }
 
     /** A connection to a service that is ready. Raises IOException if it is not, or does not answer. */
-    private Connection ready(URI url) throws IOException {
-        Connection made = connected(url);
+    private Connection connectToReady(URI url) throws IOException {
+        Connection connection = connect(url);
         try {
-            made.expireIn(READY_MS);
-            Response answer = made.get("/readyz");
+            connection.expireIn(READY_MS);
+            Response answer = connection.get("/readyz");
             byte[] text = answer.bytes(MOST_OF_READY);
             if (answer.status() == TOO_MANY_REQUESTS || answer.status() >= FIRST_SERVER_ERROR) {
                 throw new IOException("it is not ready: " + answer.status());
             }
-            if (answer.isKept() && text.length < MOST_OF_READY && answer.body().read() < 0) {
-                return made;
+            if (answer.isReusable() && text.length < MOST_OF_READY && answer.body().read() < 0) {
+                return connection;
             }
         } catch (IOException away) {
-            made.close();
+            connection.close();
             throw away;
         }
-        made.close();
-        return connected(url);
+        connection.close();
+        return connect(url);
     }
 
-    private Connection connected(URI url) throws IOException {
-        Connection made = connection.set(link.to(url, Map.of()));
+    private Connection connect(URI url) throws IOException {
+        Connection connection = current.set(link.to(url, Map.of()));
         try {
-            made.expireIn(CONNECT_MS);
-            made.connect();
-            return made;
+            connection.expireIn(CONNECT_MS);
+            connection.connect();
+            return connection;
         } catch (IOException away) {
-            made.close();
+            connection.close();
             throw away;
         }
     }
 
-    private static Response answered(Connection made, byte[] body) {
+    private static Response send(Connection connection, byte[] body) {
         try {
-            return made.endPost(body);
+            return connection.endPost(body);
         } catch (IOException fault) {
-            throw unknown("Klamm at " + made + " did not answer", fault);
+            throw unknown("Klamm at " + connection + " did not answer", fault);
         }
     }
 
@@ -138,6 +138,6 @@ final class UpdateClient implements AutoCloseable {
 
     @Override
     public void close() {
-        connection.close();
+        current.close();
     }
 }

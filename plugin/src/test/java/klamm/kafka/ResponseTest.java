@@ -30,10 +30,10 @@ final class ResponseTest {
 
     @Test
     void aConnectionIsKeptWhereBothMayGoOn() throws IOException {
-        assertEquals(true, read("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").isKept());
-        assertEquals(false, read("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").isKept());
-        assertEquals(false, read("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n").isKept());
-        assertEquals(false, read("HTTP/1.1 200 OK\r\n\r\n").isKept());
+        assertEquals(true, read("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").isReusable());
+        assertEquals(false, read("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").isReusable());
+        assertEquals(false, read("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n").isReusable());
+        assertEquals(false, read("HTTP/1.1 200 OK\r\n\r\n").isReusable());
     }
 
     @Test
