@@ -430,8 +430,11 @@ class FakeStore:
     def chain(self) -> Sequence[str]:
         return self.feed.chain
 
-    def resume(self, position: FeedPosition) -> None:
-        self.feed.resume(position)
+    def rewind(self, applied_offset: int) -> None:
+        self.feed.rewind(applied_offset)
+
+    def resume(self, position: FeedPosition, epochs: Epochs | None, age_s: float) -> bool:
+        return self.feed.resume(position, epochs, age_s)
 
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         return await self.feed.poll(applied_offset, limit)
@@ -485,11 +488,18 @@ class FakeFeed:
         self.chain: Sequence[str] = ()
         self.polls: list[tuple[int, int]] = []
         self.resumed: list[FeedPosition] = []
+        self.rewound: list[int] = []
+        self.is_resumed_at_once = False
+        """What `resume` returns: as another service's feed, or as the store's own."""
         self.asked_by: list[Sequence[str]] = []
         """Who asked for a position, each time."""
 
-    def resume(self, position: FeedPosition) -> None:
+    def rewind(self, applied_offset: int) -> None:
+        self.rewound.append(applied_offset)
+
+    def resume(self, position: FeedPosition, epochs: Epochs | None, age_s: float) -> bool:  # noqa: ARG002 - for other feeds
         self.resumed.append(position)
+        return self.is_resumed_at_once
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[_Snapshot]:

@@ -50,6 +50,15 @@ def reply(**fields: object) -> Answer:
     return Answer(body=json.dumps(fields).encode())
 
 
+def send_answer(request: BaseHTTPRequestHandler, answer: Answer) -> None:
+    request.send_response(answer.status)
+    for name, value in {"content-type": answer.media_type, **answer.headers}.items():
+        request.send_header(name, value)
+    request.send_header("content-length", str(len(answer.body)))
+    request.end_headers()
+    request.wfile.write(answer.body)
+
+
 def hang_up(request: BaseHTTPRequestHandler) -> None:
     """Break the connection off without an answer."""
     request.close_connection = True
@@ -111,15 +120,10 @@ class ScriptedServer:
         body = json.loads(raw) if raw else None
         self.seen.append(Seen(request.command, request.path, headers, body, request.client_address))
         step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
-        if not isinstance(step, Answer):
+        if isinstance(step, Answer):
+            send_answer(request, step)
+        else:
             step(request)
-            return
-        request.send_response(step.status)
-        for name, value in {"content-type": step.media_type, **step.headers}.items():
-            request.send_header(name, value)
-        request.send_header("content-length", str(len(step.body)))
-        request.end_headers()
-        request.wfile.write(step.body)
 
     def wait(self, request: BaseHTTPRequestHandler) -> None:
         """A step: no answer before the end of the test, and then none."""

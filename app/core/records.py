@@ -101,6 +101,7 @@ class FeedPoll:
     known to be the store's, if it comes by way of another replica, and `doubt` why it may not be any more.
     `store_time` is a time that the store's clock had not passed when the poll was asked for; None: it is not known.
     `holds_ended`: there are ACLs that have ended by the store's clock, and this replica may have them removed.
+    `snapshot_needed` says why nothing follows this offset without a snapshot; None: the feed goes on from there.
     `is_of_primary`: the head was read from the store itself, and not on a standby: only then it proves that a position
     is lost.
     """
@@ -112,6 +113,7 @@ class FeedPoll:
     holds_ended: bool = False
     age_s: float = 0.0
     doubt: str | None = None
+    snapshot_needed: str | None = None
     is_of_primary: bool = True
 
 

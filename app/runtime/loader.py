@@ -190,10 +190,12 @@ class Loader:
 
     async def _load(self) -> None:
         began_at = self._options.clock()
+        self._feed.rewind(self.image.offset)
         try:
             image, equal_at, doubt = await self._fresh_image()
         except BaseException:
-            self._resume()
+            if self._resume():
+                self._reload = None
             raise
         replaced, self._reload = self.image.index, None
         self._replace(image)
@@ -206,13 +208,14 @@ class Loader:
         self._current(equal_at, doubt)
 
     async def _load_or_restore(self) -> None:
-        """Loads. If there is no image yet and the source is away, the state file's serves until it is back; tried once.
+        """Loads. If there is no image yet and the source is away, or what it has is damaged, the state file's serves
+        until that is over; tried once.
 
         The fault is raised even then.
         """
         try:
             await self._load()
-        except (StoreUnavailableException, TimeoutError):
+        except (StoreUnavailableException, PoisonedRecordException, TimeoutError):
             state, self._state = self._state, None
             if state is not None and not self.image.loading_complete:
                 restored = await restore(state, self._startup, self._metrics)
@@ -243,11 +246,12 @@ class Loader:
             self._free(image.index)
             raise
 
-    def _resume(self) -> None:
-        """Makes the feed continue from the image in use."""
+    def _resume(self) -> bool:
+        """Makes the feed continue from the image in use. Returns what the feed's `resume` does."""
         position = position_of(self.image)
-        if position is not None:
-            self._feed.resume(position)
+        if position is None:
+            return False
+        return self._feed.resume(position, self.image.epochs, self._readiness.age_s)
 
     async def _caught_up(self, image: AuthorizerImage) -> tuple[AuthorizerImage, float, str | None]:
         """The image at the head as of when the snapshot was built, the time of that poll and its doubt: so a load that
@@ -297,9 +301,10 @@ class Loader:
                 self._want_reload(why)
         elif not isinstance(fault, StoreUnavailableException):
             # The feed can't be followed, but the table may be sound. Snapshots are expensive, so they get rarer.
-            if self._reload is None:
-                self._want_reload(why)
-            elif self._loading and self.image.loading_complete:
+            if not self._loading:
+                if self._reload is None:
+                    self._want_reload(why)
+            elif self._reload is not None and self.image.loading_complete:
                 self._reload_at = self._options.clock() + self._poison_backoff.next_s()
         return self._backoff.next_s()
 

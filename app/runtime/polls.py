@@ -54,7 +54,8 @@ class Polls:
         if poll.store_time is not None:
             self._present.looked(poll.store_time, asked_at)
         self._metrics.feed_high_watermark = poll.head.last_offset
-        lost, mismatch = lost_history(known, self._still_known(), image, poll), mismatch_of(image, poll)
+        lost = lost_history(known, self._still_known(), image, poll)
+        mismatch = poll.snapshot_needed or mismatch_of(image, poll)
         if lost is not None:
             self.lost = lost
             self.known.lose()

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
 from app.core.continuity import FeedPosition, KnownHistory
-from app.core.epochs import Standing
+from app.core.epochs import Epochs, Standing
 from app.core.image import AuthorizerImage
 from app.core.index.table import SortKey
 from app.core.kafka.bindings import AclSlice
@@ -49,8 +49,16 @@ class ChangeFeed(SnapshotSource, Protocol):
     def chain(self) -> Sequence[str]:
         """Ids of the followers from this replica on towards the store; none if it is on the store itself."""
 
-    def resume(self, position: FeedPosition) -> None:
-        """The next polls go on from this position, which did not come with this feed's last snapshot."""
+    def rewind(self, applied_offset: int) -> None:
+        """Before a snapshot: what was handed over behind this offset is not used; -1: nothing is, or all was lost."""
+
+    def resume(self, position: FeedPosition, epochs: Epochs | None, age_s: float) -> bool:
+        """The next polls go on from this position, which did not come with this feed's last snapshot.
+
+        `epochs` are those of the history up to there, None if only its own is known; `age_s` says how long ago it was
+        the store's head. Returns whether that is all: whatever a snapshot was needed for before, the polls say so if
+        one is needed still.
+        """
 
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         """The head, the hash at the offset, and whole transactions behind it: `limit` records or one transaction."""

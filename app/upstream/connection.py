@@ -4,11 +4,12 @@ import asyncio
 import os
 import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
 
 import httpx
 import msgspec
@@ -36,6 +37,10 @@ from app.formats.secret_files import refuse_if_open
 MAX_REPLY_BYTES = 128 * 1024 * 1024
 """More than the reply to any update can hold."""
 _MAX_PROBLEM_BYTES = 256 * 1024
+_MAX_DETAIL = 4_096
+"""In characters: what is handed on to the caller of an update."""
+_MAX_LOGGED = 200
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}+")
 _CONNECT_S = 3.0
 _KEPT_S = 30.0
 """Less than a service keeps an idle connection, so that no update meets one that is just being closed."""
@@ -81,7 +86,7 @@ class UpstreamOptions:
 
 
 class Problem(msgspec.Struct):
-    """The part of a refusal that is read (RFC 9457)."""
+    """The part of a refusal that is read (RFC 9457). `detail` is cut, and does not hold this follower's token."""
 
     code: str
     detail: str = ""
@@ -90,16 +95,23 @@ class Problem(msgspec.Struct):
 
 
 class RefusedError(Exception):
-    """The upstream has refused. `problem` is None if the answer is not one of Klamm's."""
+    """The upstream has refused. `problem` is None if the answer is not one of Klamm's.
+
+    INVARIANT: its text holds the code only. It is shown by `/readyz`, which is open to anybody.
+    """
 
     def __init__(self, status: int, problem: Problem | None) -> None:
-        super().__init__(f"status {status}" if problem is None else f"{problem.code}: {problem.detail}")
+        super().__init__(f"status {status}" if problem is None else problem.code)
         self.status = status
         self.problem = problem
 
     @property
     def code(self) -> str | None:
         return None if self.problem is None else self.problem.code
+
+    @property
+    def detail(self) -> str:
+        return "" if self.problem is None else self.problem.detail
 
 
 class Connection:
@@ -121,13 +133,21 @@ class Connection:
 
     @asynccontextmanager
     async def stream(
-        self, method: str, url: str, *, idle_s: float, content: bytes | None = None
+        self,
+        method: str,
+        url: str,
+        *,
+        idle_s: float,
+        content: bytes | None = None,
+        fields: Mapping[str, str] = MappingProxyType({}),
     ) -> AsyncIterator[httpx.Response]:
-        """A reply with status 200 whose body is still to be read.
+        """A reply with status 200 whose body is still to be read. `fields` are further headers of the request.
 
-        Raises RefusedError, StoreUnavailableException if nothing has been sent, httpx.HTTPError otherwise.
+        Raises RefusedError, StoreUnavailableException if nothing has been sent, httpx.HTTPError otherwise. `idle_s`
+        bounds each wait for data, and not all of them together: bound that as well.
         """
         headers, client = await asyncio.to_thread(self._prepared)
+        headers.update(fields)
         if content is not None:
             headers["content-type"] = "application/json"
         timeout = httpx.Timeout(idle_s, connect=_CONNECT_S, pool=_CONNECT_S)
@@ -140,7 +160,7 @@ class Connection:
             ) from None
         try:
             if response.status_code != httpx.codes.OK:
-                raise RefusedError(response.status_code, await _problem_in(response))
+                raise RefusedError(response.status_code, await _problem_in(response, headers.get("authorization", "")))
             yield response
         finally:
             await response.aclose()
@@ -182,7 +202,10 @@ class Connection:
 
 
 def unavailable(url: str, fault: Exception) -> StoreUnavailableException:
-    """The same refusal whatever made an upstream unusable."""
+    """The same refusal whatever made an upstream unusable.
+
+    INVARIANT: nothing that the upstream has said is in it, except for a code.
+    """
     if isinstance(fault, StoreUnavailableException):
         return fault
     shown = _shown(url)
@@ -238,11 +261,25 @@ def _token_in(path: Path) -> str:
     return token
 
 
-async def _problem_in(response: httpx.Response) -> Problem | None:
+async def _problem_in(response: httpx.Response, authorization: str) -> Problem | None:
     try:
-        return msgspec.json.decode(await _body_of(response, _MAX_PROBLEM_BYTES), type=Problem)
+        problem = msgspec.json.decode(await _body_of(response, _MAX_PROBLEM_BYTES), type=Problem)
     except (msgspec.DecodeError, UnicodeDecodeError, httpx.HTTPError):
         return None
+    if not _CODE.fullmatch(problem.code):
+        return None
+    # A proxy may echo the request.
+    token = authorization.removeprefix("Bearer ")
+    problem.detail = cut(problem.detail.replace(token, "***") if token else problem.detail, _MAX_DETAIL)
+    return problem
+
+
+def cut(text: str, most: int = _MAX_LOGGED) -> str:
+    """At most so many characters, for the log.
+
+    INVARIANT: the cut is between two words. The log masks secrets, and would not know a half of one.
+    """
+    return text if len(text) <= most else f"{text[:most].rpartition(' ')[0]}..."
 
 
 async def _body_of(response: httpx.Response, most: int) -> bytes:
@@ -261,6 +298,7 @@ def _shown(url: str) -> str:
 
 
 def _reason(fault: BaseException) -> str:
+    """INVARIANT: nothing that the upstream has sent, which texts about a breach of HTTP quote."""
     cause: BaseException | None = fault
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -268,4 +306,6 @@ def _reason(fault: BaseException) -> str:
         if isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0:
             return os.strerror(cause.errno).lower()
         cause = cause.__cause__ or cause.__context__
+    if isinstance(fault, httpx.ProtocolError):
+        return "it was closed within a reply, or what it sent is not HTTP"
     return str(fault) or "no answer in time"

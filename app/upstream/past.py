@@ -1,14 +1,18 @@
 """Questions about the past, handed on to the service that is followed, with their callers' words."""
 
 import asyncio
+import logging
 
 import httpx
 
 from app.core.kafka.errors import ApiException, StoreUnavailableException
-from app.upstream.connection import Connection, RefusedError, passed_on, unavailable
+from app.upstream.connection import Connection, RefusedError, cut, passed_on, unavailable
+from app.upstream.past_replies import InvalidReplyError, check_reply
 
 _MOST_S = 10.0
 _NOT_THERE = "the upstream's version does not support past states; upgrade it"
+
+_log = logging.getLogger(__name__)
 
 
 class UpstreamPast:
@@ -23,11 +27,18 @@ class UpstreamPast:
             raise StoreUnavailableException(self._connection.why)
         try:
             async with asyncio.timeout(_MOST_S):
-                return await self._connection.answer(f"{where}{path}", body, _MOST_S)
+                reply = await self._connection.answer(f"{where}{path}", body, _MOST_S)
+            check_reply(path, reply)
         except RefusedError as refused:
             raise _refusal(where, refused) from None
+        except InvalidReplyError as fault:
+            _log.warning("upstream_reply_strange", extra={"url": where, "why": cut(str(fault))})
+            raise StoreUnavailableException(
+                f"the upstream `{where}` answers a question about the past, but not as Klamm does; the log says how"
+            ) from None
         except (httpx.HTTPError, TimeoutError) as fault:
             raise unavailable(where, fault) from None
+        return reply
 
     async def close(self) -> None:
         """The feed closes the connection."""

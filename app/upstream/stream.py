@@ -28,39 +28,42 @@ from app.formats.feed_events import (
     long_transaction,
     record_in,
 )
-from app.upstream.connection import Connection, unavailable
+from app.upstream.connection import Connection, RefusedError, unavailable
 
-_WATCH = "/v1/watch"
-_ANSWER_S = 16.0
-"""A service that is behind the token waits up to five seconds before it says so."""
-_LEAST_SILENCE_S = 3.0
+_WATCH, _NDJSON = "/v1/watch", "application/x-ndjson"
+_IDLE_S = 16.0
+"""A stream that is silent for so long is over, whoever reads it; the machine leaves it before."""
 _LONG_BYTES = 256 << 10
 _AT_ONCE = 500  # records that are decoded in one step: a millisecond
 
 
 class WatchStream:
-    """`events` runs to the end of the stream, and raises StoreUnavailableException, or NoEventError for a bad line."""
-
-    def __init__(
-        self, url: str, parts: AsyncIterator[bytes], held: AsyncExitStack, bookmark_s: float, asked_at: float
-    ) -> None:
+    def __init__(self, url: str, parts: AsyncIterator[bytes], held: AsyncExitStack, asked_at: float) -> None:
         """`asked_at` is the clock's time before the request was sent."""
         self.url = url
         self.asked_at = asked_at
-        self.events = self._read(parts)
+        self.last_size = 0
+        """How many bytes the line of the last event had."""
+        self._events = self._read(parts)
         self._held = held
-        # Three missing bookmarks mean a broken connection (docs/watch.md).
-        self._silence_s = max(_LEAST_SILENCE_S, 3 * bookmark_s)
+
+    async def next(self) -> Event:
+        """The next event that this version knows; it may never come.
+
+        Raises StoreUnavailableException at the end of the stream, NoEventError for a bad line.
+        """
+        return await anext(self._events)
 
     async def close(self) -> None:
-        await self.events.aclose()
+        await self._events.aclose()
         await self._held.aclose()
 
     async def _read(self, parts: AsyncIterator[bytes]) -> AsyncGenerator[Event, None]:
         try:
-            async for line in _lines(self._heard(parts)):
-                event = await _decoded(line)
+            async for line in _lines(parts):
+                event = await _decoded(line) if line.strip() else None
                 if event is not None:
+                    self.last_size = len(line)
                     yield event
                 # A full socket would otherwise occupy the loop.
                 await asyncio.sleep(0)
@@ -68,39 +71,42 @@ class WatchStream:
             raise unavailable(self.url, fault) from None
         raise StoreUnavailableException(f"the upstream `{self.url}` ended the stream without saying why")
 
-    async def _heard(self, parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-        while True:
-            try:
-                async with asyncio.timeout(self._silence_s):
-                    part = await anext(parts)
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                raise StoreUnavailableException(
-                    f"the upstream `{self.url}` has sent nothing for {self._silence_s:g} s"
-                ) from None
-            yield part
 
+async def opened(connection: Connection, url: str, after: Token | None, asked_by: str) -> WatchStream:
+    """Begins with a snapshot if no token is given. `asked_by` names the followers that ask (docs/watch.md).
 
-async def opened(connection: Connection, url: str, after: Token | None) -> WatchStream:
-    """Begins with a snapshot if no token is given. Raises RefusedError, StoreUnavailableException."""
+    Raises RefusedError, StoreUnavailableException. It may take for ever: bound the time.
+    """
     begin = {"snapshot": "true"} if after is None else {"after": str(after)}
-    bookmark_s, asked_at = connection.options.bookmark_s, connection.options.clock()
-    query = urlencode({**begin, "bookmark_ms": round(bookmark_s * 1000)})
+    asked_at = connection.options.clock()
+    query = urlencode({**begin, "bookmark_ms": round(connection.options.bookmark_s * 1000)})
+    fields = {"klamm-epochs": "1", "klamm-followers": asked_by}
     held = AsyncExitStack()
     try:
-        response = await held.enter_async_context(connection.stream("GET", f"{url}{_WATCH}?{query}", idle_s=_ANSWER_S))
+        reply = connection.stream("GET", f"{url}{_WATCH}?{query}", idle_s=_IDLE_S, fields=fields)
+        response = await held.enter_async_context(reply)
     except httpx.HTTPError as fault:
         raise unavailable(url, fault) from None
-    return WatchStream(url, response.aiter_raw(), held, bookmark_s, asked_at)
+    if not response.headers.get("content-type", "").startswith(_NDJSON):
+        await held.aclose()
+        raise RefusedError(response.status_code, None)
+    return WatchStream(url, response.aiter_raw(), held, asked_at)
 
 
 def position_in(event: Snapshot | Synced | Bookmark) -> FeedPosition:
     """Raises NoEventError."""
+    token = token_in(event.token)
     try:
-        token = Token.parse(event.token, "token")
         return FeedPosition(token.epoch, token.offset, bytes.fromhex(event.hash))
-    except (ValueError, InvalidRequestException) as fault:
+    except ValueError as fault:
+        raise NoEventError(f"not a position: {fault}") from None
+
+
+def token_in(text: str) -> Token:
+    """Raises NoEventError."""
+    try:
+        return Token.parse(text, "token")
+    except InvalidRequestException as fault:
         raise NoEventError(f"not a position: {fault}") from None
 
 
@@ -112,10 +118,12 @@ def digest_in(event: Snapshot | Synced | Bookmark) -> int | None:
         raise NoEventError(f"not a digest: {fault}") from None
 
 
-def poisoned(offset: int, url: str, fault: Exception) -> PoisonedRecordException:
+def poison_of(offset: int, url: str, fault: Exception) -> PoisonedRecordException:
+    """Of what can't be read. What that is, is for the log: an upstream has said it."""
     if isinstance(fault, UnknownValueError):
-        return UnknownRecordException(offset, f"the upstream `{url}` has what a later version has written: {fault}")
-    return PoisonedRecordException(offset, f"the stream of the upstream `{url}` is damaged: {fault}")
+        why = f"the upstream `{url}` has what a later version has written; the log says what"
+        return UnknownRecordException(offset, why)
+    return PoisonedRecordException(offset, f"the stream of the upstream `{url}` is damaged; the log says how")
 
 
 async def _decoded(line: bytes) -> Event | None:

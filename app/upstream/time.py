@@ -7,11 +7,11 @@ from datetime import datetime
 from math import inf
 
 from app.core.backoff import Backoff
-from app.core.continuity import FeedPosition
 from app.core.kafka.errors import StoreUnavailableException
 from app.core.store_time import StoreTime
 from app.core.token import Token
 from app.formats.feed_events import Bookmark, NoEventError
+from app.upstream.chain import FollowerChain
 from app.upstream.connection import Connection, RefusedError
 from app.upstream.stream import opened
 
@@ -26,8 +26,9 @@ _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 2.0, 20.0
 class UpstreamTime:
     """The count goes on whatever the upstream does; each answer only makes it more exact."""
 
-    def __init__(self, connection: Connection, jitter: Callable[[float, float], float]) -> None:
+    def __init__(self, connection: Connection, chain: FollowerChain, jitter: Callable[[float, float], float]) -> None:
         self._connection = connection
+        self._chain = chain
         self._clock = connection.options.clock
         self._store_time = StoreTime()
         self._asked_at = self._ask_at = -inf
@@ -56,16 +57,15 @@ class UpstreamTime:
     def is_due(self) -> bool:
         return self._clock() >= self._ask_at
 
-    async def ask(self, url: str, tail: FeedPosition) -> None:
+    async def ask(self, url: str, held: Token) -> None:
         """Asks again, as the count slowly runs ahead of the store. Takes a second at most."""
         with suppress(StoreUnavailableException, RefusedError, NoEventError, TimeoutError):
             async with asyncio.timeout(_PATIENCE_S):
-                stream = await opened(self._connection, url, Token(tail.epoch, tail.offset))
+                stream = await opened(self._connection, url, held, self._chain.asking())
                 try:
-                    async for event in stream.events:
-                        if isinstance(event, Bookmark):
-                            self.hear(event.store_time, stream.asked_at)
-                            break
+                    while not isinstance(event := await stream.next(), Bookmark):
+                        pass
+                    self.hear(event.store_time, stream.asked_at)
                 finally:
                     await stream.close()
         if self.is_due():

@@ -15,7 +15,7 @@ from uuid import UUID
 from app.cli.main import Replica
 from app.cli.server import ServerOptions, serve
 from app.core.continuity import FeedPosition, KnownHistory
-from app.core.epochs import Standing
+from app.core.epochs import Epochs, Standing
 from app.core.kafka.bindings import AclRow, AclSlice
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import StoreUnavailableException
@@ -61,8 +61,11 @@ class StillFeed:
         for rows in rows_in_slices(self._rows):
             yield AclSlice(rows, {}, 0)
 
-    def resume(self, _position: FeedPosition) -> None:
+    def rewind(self, _applied_offset: int) -> None:
         pass
+
+    def resume(self, _position: FeedPosition, _epochs: Epochs | None, _age_s: float) -> bool:
+        return False
 
     async def poll(self, _applied_offset: int, _limit: int) -> FeedPoll:
         return FeedPoll(_HEAD, GENESIS_HASH, ())

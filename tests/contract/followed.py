@@ -91,7 +91,7 @@ class FollowedSubject(Subject):
 
     async def records(self) -> list[Record]:
         feed, head = feed_of(self.url), await self.head()
-        feed.resume(FeedPosition(head.epoch, 0, GENESIS_HASH))
+        feed.resume(FeedPosition(head.epoch, 0, GENESIS_HASH), head.epochs.upto(0), 0.0)
         records: list[Record] = []
         try:
             async with asyncio.timeout(30):

@@ -1,5 +1,6 @@
 """Followers: replicas without a database, on another service, and on each other."""
 
+import json
 import signal
 import socket
 import subprocess
@@ -184,13 +185,68 @@ def test_another_history_ends_in_a_fresh_snapshot(store: Store, service: Service
                 lambda: far.authorize("User:alice", action("kept"), action("lost")) == ALLOWED + DENIED, "restored"
             )
             stale = {"context": context("User:alice"), "actions": [action("kept")], "at_least": lost}
-            assert far.post("/v1/authorize", stale, status=409)["code"] == "TOKEN_EPOCH_MISMATCH"
+            # Only who reads the head of the store says that a caller's token is lost; a follower waits for it.
+            assert root.post("/v1/authorize", stale, status=409)["code"] == "TOKEN_EPOCH_MISMATCH"
+            assert far.post("/v1/authorize", stale, status=503)["code"] == "OFFSET_NOT_AVAILABLE"
             acknowledged(far, "after-restore")
             # Now a service on yet another store has the address.
             elsewhere = service.create(binding("elsewhere"))["token"]
             way.lead_to(service.url)
             eventually(lambda: far.authorize("User:alice", action("elsewhere")) == ALLOWED, "the other store's ACLs")
             assert far.authorize("User:alice", action("kept"), at_least=elsewhere) == DENIED
+
+
+def position_is_refused(service: Service, token: str) -> str | None:
+    """The code by which a follower's position is refused; None: the stream begins."""
+    path, headers = f"/v1/watch?after={token}", {"Klamm-Epochs": "1", "Klamm-Followers": "a-test"}
+    with service.http.stream("GET", path, headers=headers) as reply:
+        if reply.is_success:
+            return None
+        return str(json.loads(reply.read())["code"])
+
+
+def test_a_store_that_is_put_back_while_only_followers_run_is_told_through_the_chain(store: Store) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    with ExitStack() as stack:
+        root = stack.enter_context(Service(["--port", port], {"KLAMM_DATABASE_URL": store.dsn}))
+        near = stack.enter_context(follower_of(root.ready().url)).ready()
+        far = stack.enter_context(follower_of(near.url)).ready()
+        held = far.create(binding("revoked"))["token"]
+        statements(store.dsn, 'CREATE DATABASE "{0}_copy" TEMPLATE "{0}"')
+        acknowledged(root, "another")
+        gone = far.delete({"resource_name": "revoked"})["token"]
+        beyond = f"{gone.partition(':')[0]}:{int(gone.partition(':')[2]) + 5}"
+        assert near.authorize("User:alice", action("revoked"), at_least=gone) == DENIED
+        root.stop(signal.SIGKILL)
+        # Nobody can tell now; what they hold themselves they go on to show.
+        for each in (near, far):
+            eventually(partial(is_refused_as, each, beyond, "STORE_UNAVAILABLE"), "nobody can tell")
+            assert position_is_refused(each, gone) is None
+        restored = ('ALTER DATABASE "{0}" RENAME TO "{0}_lost"', 'ALTER DATABASE "{0}_copy" RENAME TO "{0}"')
+        statements(store.dsn, *restored)
+        again = stack.enter_context(Service(["--port", port], {"KLAMM_DATABASE_URL": store.dsn})).ready()
+        body = {"context": context("User:alice"), "actions": [action("revoked")]}
+        asked = {**body, "at_least": gone}
+
+        def are_back() -> bool:
+            for each in (again, near, far):
+                reply = each.http.post("/v1/authorize", json=asked)
+                # INVARIANT: whoever was told of the delete is never answered as if it had not been.
+                assert reply.status_code in (409, 503) or reply.json()["results"] == DENIED, reply.text
+            return all(each.authorize("User:alice", action("revoked")) == ALLOWED for each in (near, far))
+
+        eventually(are_back, "the followers follow the store as it is now")
+        for each in (again, near, far):
+            assert position_is_refused(each, gone) == "TOKEN_EPOCH_MISMATCH"
+            assert position_is_refused(each, held) is None
+            assert each.authorize("User:alice", action("revoked"), at_least=held) == ALLOWED
+        assert (near.metric("klamm_image_loads_total"), far.metric("klamm_image_loads_total")) == (2, 2)
+
+
+def is_refused_as(service: Service, token: str, code: str) -> bool:
+    return position_is_refused(service, token) == code
 
 
 def acknowledged(service: Service, name: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from app.core.continuity import FeedPosition
-from app.core.epochs import Standing
+from app.core.epochs import Epochs, Standing
 from app.core.kafka.errors import StoreUnavailableException
 from app.core.records import GENESIS_HASH, FeedPoll, Record
 from app.core.token import Token
@@ -163,8 +163,12 @@ class PostgresChangeFeed:
     def chain(self) -> Sequence[str]:
         return ()
 
-    def resume(self, position: FeedPosition) -> None:
+    def rewind(self, applied_offset: int) -> None:
+        """Nothing to do, as in `resume`."""
+
+    def resume(self, position: FeedPosition, epochs: Epochs | None, age_s: float) -> bool:  # noqa: ARG002 - for other feeds
         """Nothing to do: every poll queries the tables for the offset that it is given."""
+        return False
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[PostgresSnapshot]:

@@ -127,6 +127,24 @@ async def test_a_reload_that_fails_is_tried_again_beside_the_old_image() -> None
 
 
 @in_virtual_time
+async def test_a_feed_that_says_itself_when_a_snapshot_is_needed_is_polled_after_a_failure() -> None:
+    """It may go on from the image by now, from another service: a snapshot would be in vain."""
+    store = FakeStore()
+    store.commit([create("first")])
+    async with serving(store) as authorizer:
+        feed = next(each for each in store._feeds if each.polls)
+        feed.is_resumed_at_once = True
+        epochs, store.fail_after_slices = store.epochs, 0
+        store.begin_epoch()
+        await until(lambda: authorizer.metrics.image_load_failures == 1)
+        assert feed.rewound[-1] == feed.resumed[-1].offset == authorizer.image.offset
+        store.epochs = epochs
+        store.commit([create("later")])
+        await until(lambda: may_read(authorizer, "later"))
+        assert (authorizer.metrics.image_loads, authorizer.metrics.image_load_failures) == (1, 1)
+
+
+@in_virtual_time
 async def test_a_store_whose_head_contradicts_its_records_is_not_reloaded_in_a_frenzy() -> None:
     store = FakeStore()
     store.commit([create("a")])

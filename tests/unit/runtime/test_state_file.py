@@ -122,6 +122,20 @@ async def test_without_its_source_a_replica_starts_from_the_file_and_goes_on_whe
 
 
 @in_virtual_time
+async def test_a_damaged_snapshot_leads_to_the_file_as_an_absent_one_does(tmp_path: Path) -> None:
+    store = filled("a")
+    await keep(tmp_path, store)
+    store.poisoned_snapshot = True
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert may_read(authorizer, "a")
+        store.commit([create("c")])
+        await until(lambda: may_read(authorizer, "c"))
+        await until_ready(authorizer)
+        assert (authorizer.metrics.image_loads, authorizer.metrics.image_load_failures) == (0, 1)
+
+
+@in_virtual_time
 async def test_transactions_behind_the_snapshot_are_in_the_file(tmp_path: Path) -> None:
     store = filled("a")
     async with running(keeping(store, state_in(tmp_path))) as authorizer:

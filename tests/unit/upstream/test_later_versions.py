@@ -77,13 +77,16 @@ async def test_a_follower_passes_a_record_of_a_later_version_by_a_snapshot(harm:
             await authorizer.close()
 
 
-async def test_a_snapshot_with_what_a_later_version_has_written_is_told_apart_from_damage() -> None:
+async def test_a_snapshot_with_what_a_later_version_has_written_is_told_apart_from_damage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     told = Told()
     snapshot = told.snapshot()
     with ScriptedServer(stream([snapshot[0], with_word(snapshot[1]), *snapshot[2:]])) as server:
         async with following(server.url) as feed:
-            with pytest.raises(UnknownRecordException, match="TELEPORT"):
+            with pytest.raises(UnknownRecordException, match="what a later version has written"):
                 await loaded(feed)
+    assert any("TELEPORT" in getattr(each, "detail", "") for each in caplog.records)
 
 
 @pytest.mark.parametrize(
@@ -96,15 +99,18 @@ async def test_a_snapshot_with_what_a_later_version_has_written_is_told_apart_fr
         (b'"*"', b'"10.0.0.0/99"'),
     ],
 )
-async def test_what_no_acl_can_be_is_refused_also_where_no_digest_is_sent(true: bytes, false: bytes) -> None:
+async def test_what_no_acl_can_be_is_refused_also_where_no_digest_is_sent(
+    true: bytes, false: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     told = Told()
     digest = json.loads(told.snapshot()[0])["digest"]
     lines = [line.replace(b'"%b"' % digest.encode(), b"null").replace(true, false) for line in told.snapshot()]
     assert false in lines[1]
     with ScriptedServer(stream(lines)) as server:
         async with following(server.url) as feed:
-            with pytest.raises(PoisonedRecordException, match="no store holds") as poison:
+            with pytest.raises(PoisonedRecordException) as poison:
                 await loaded(feed)
+    assert any("no store holds" in getattr(each, "detail", "") for each in caplog.records)
     assert not isinstance(poison.value, UnknownRecordException)
 
 
