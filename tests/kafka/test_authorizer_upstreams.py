@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -116,15 +117,15 @@ def _later_version(line: bytes) -> bytes:
     return changed_record(line, hash_version=3)
 
 
-def _unknown_field(line: bytes) -> bytes:
-    return changed_record(line, condition="only on Mondays")
+def _unknown_field_in_the_hash(line: bytes) -> bytes:
+    return changed(changed_record(line, condition="only on Mondays"), hash="0" * 64)
 
 
 def _unknown_operation(line: bytes) -> bytes:
     return line.replace(b'"READ"', b'"PONDER"')
 
 
-@pytest.mark.parametrize("change", [_unknown_kind, _later_version, _unknown_field, _unknown_operation])
+@pytest.mark.parametrize("change", [_unknown_kind, _later_version, _unknown_field_in_the_hash, _unknown_operation])
 def test_a_record_of_a_later_version_leads_to_a_snapshot_and_is_counted(
     authorizer: Authorizer, tmp_path: Path, change: Callable[[bytes], bytes]
 ) -> None:
@@ -137,6 +138,33 @@ def test_a_record_of_a_later_version_leads_to_a_snapshot_and_is_counted(
         host.becomes(_SECOND, "ALLOWED")
         assert host.metric("feed-events-unknown-total") == 1
         assert host.metric("snapshots-total") == 2
+
+
+def test_a_field_that_no_hash_covers_changes_nothing(authorizer: Authorizer, tmp_path: Path) -> None:
+    told = Told()
+    before = [*told.snapshot(), told.bookmark()]
+    change = changed_record(told.transaction(2), request_id="4711")
+    server = upstream(snapshot=repeating([*before, change, told.bookmark()], told.bookmark), after=unavailable())
+    with _followed(authorizer, tmp_path, server) as host:
+        host.becomes(_SECOND, "ALLOWED")
+        assert host.metric("snapshots-total") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('"User:alice"', '"alice"'), ('"orders"', '""'), ('"*"', '""'), ('"*"', '"10.0.0.0/99"')]
+)
+def test_what_no_acl_can_be_is_refused_also_without_a_digest(
+    authorizer: Authorizer, tmp_path: Path, old: str, new: str
+) -> None:
+    told = Told()
+    lines = [re.sub(rb'"digest":"[0-9a-f]+"', b'"digest":null', line) for line in told.snapshot()]
+    odd = [line.replace(old.encode(), new.encode()) for line in lines]
+    assert odd != lines
+    with _followed(authorizer, tmp_path, upstream(snapshot=stream(odd), after=unavailable())) as host:
+        eventually(lambda: host.metric("feed-events-refused-total") > 0, "it is refused")
+        assert host.metric("acls-total-count") == -1
+    with _followed(authorizer, tmp_path, upstream(snapshot=stream(lines), after=unavailable())) as host:
+        eventually(lambda: host.metric("acls-total-count") == 1, "without a digest it is taken")
 
 
 def test_a_property_that_it_does_not_know_has_no_effect_and_is_shown(authorizer: Authorizer, tmp_path: Path) -> None:

@@ -184,6 +184,12 @@ final class Feed {
             digest = Proof.sum(digest, change(record, editor, configs));
         }
         if (!Proof.hex(hash).equals(FeedRecord.text(event, "hash"))) {
+            for (JsonNode each : event.path("records")) {
+                String name = FeedRecord.unknownField(each);
+                if (name != null) {
+                    throw new UnknownDataException("a record whose hash does not follow has the field `" + name + "`");
+                }
+            }
             throw new FeedException("the hash of a transaction does not follow from the one before");
         }
         FeedRecord last = records.get(records.size() - 1);

@@ -21,13 +21,9 @@ record FeedRecord(
     static final String REMOVED = "RemoveAccessControlEntryRecord";
     static final String CONFIG = "ConfigRecord";
     private static final int LAST_HASH_VERSION = 2;
-    private static final Set<String> ACL_RECORD_FIELDS =
-        Set.of("kind", "hash_version", "actor", "comment", "acl", "offset");
-    private static final Set<String> CONFIG_FIELDS =
-        Set.of("kind", "hash_version", "actor", "comment", "name", "value", "offset");
-    private static final Set<String> ACL_FIELDS = Set.of(
-        "id", "resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type",
-        "expires_at", "owner");
+    private static final Set<String> FIELDS = Set.of(
+        "kind", "hash_version", "actor", "comment", "acl", "offset", "name", "value", "id", "resource_type",
+        "resource_name", "pattern_type", "principal", "host", "operation", "permission_type", "expires_at", "owner");
 
     static FeedRecord of(JsonNode fields, long offset, long lastOffset, Instant recordedAt) throws FeedException {
         String kind = text(fields, "kind");
@@ -38,10 +34,6 @@ record FeedRecord(
         long version = number(fields, "hash_version");
         if (version < 1 || version > LAST_HASH_VERSION) {
             throw new UnknownDataException("the record " + offset + " has the hash version " + version);
-        }
-        checkNames(fields, isConfig ? CONFIG_FIELDS : ACL_RECORD_FIELDS);
-        if (!isConfig) {
-            checkNames(fields.path("acl"), ACL_FIELDS);
         }
         long micros = Math.addExact(
             Math.multiplyExact(recordedAt.getEpochSecond(), 1_000_000L), recordedAt.getNano() / 1_000);
@@ -98,26 +90,18 @@ record FeedRecord(
         }
     }
 
-    /** A field that this version does not know may restrict what the record says. */
-    static boolean hasUnknownFields(JsonNode acl) {
-        return unknownField(acl, ACL_FIELDS) != null;
-    }
-
-    private static void checkNames(JsonNode fields, Set<String> known) throws FeedException {
-        String name = unknownField(fields, known);
-        if (name != null) {
-            throw new UnknownDataException("a record has the field `" + name + "`");
-        }
-    }
-
-    private static String unknownField(JsonNode fields, Set<String> known) {
+    /**
+     * A field of an ACL or a record that this version does not know; null if there is none. It changes nothing where
+     * the hash or the digest is right, as they cover all that a record says.
+     */
+    static String unknownField(JsonNode fields) {
         for (Iterator<String> names = fields.fieldNames(); names.hasNext();) {
             String name = names.next();
-            if (!known.contains(name)) {
+            if (!FIELDS.contains(name)) {
                 return name;
             }
         }
-        return null;
+        return fields.has("acl") ? unknownField(fields.path("acl")) : null;
     }
 
     static UUID uuid(JsonNode fields, String name) throws FeedException {

@@ -20,7 +20,9 @@ final class Snapshot {
     private Index index = Index.EMPTY;
     private BigInteger digest = BigInteger.ZERO;
     private Map<String, String> configs;
-    private boolean hasUnknownFields;
+    /** The first that this version does not know; null if there is none. */
+    private String unknownField;
+    private boolean hasOddHost;
 
     Snapshot(JsonNode header) {
         this.header = header;
@@ -29,8 +31,9 @@ final class Snapshot {
     void takeAcls(JsonNode acls) throws FeedException {
         Index.Editor editor = new Index.Editor(index);
         for (JsonNode each : acls) {
-            hasUnknownFields |= FeedRecord.hasUnknownFields(each);
+            unknownField = unknownField == null ? FeedRecord.unknownField(each) : unknownField;
             Acl acl = shared(FeedRecord.acl(each));
+            hasOddHost |= acl.host().indexOf('/') >= 0 && Cidr.parse(acl.host()) == null;
             if (editor.find(acl) != null) {
                 throw new FeedException("a snapshot has an ACL twice");
             }
@@ -84,9 +87,12 @@ final class Snapshot {
                 throw new FeedException("the digest of a snapshot is not that of its rows");
             }
         }
-        if (hasUnknownFields && !isStated) {
-            // A digest covers all that an ACL says, so with one the other fields change no decision.
-            throw new UnknownDataException("an ACL of a snapshot without a digest has a field");
+        // With a digest all that the ACLs say is covered, and was stored so.
+        if (!isStated && unknownField != null) {
+            throw new UnknownDataException("an ACL, which no digest covers, has the field `" + unknownField + "`");
+        }
+        if (!isStated && hasOddHost) {
+            throw new FeedException("an ACL, which no digest covers, has a host that no ACL can have");
         }
         byte[] hash = Proof.hash(FeedRecord.text(synced, "hash"));
         if (!Proof.hex(hash).equals(FeedRecord.text(header, "hash"))) {
