@@ -161,6 +161,14 @@ test-kafka: $(STAMP) ## A real Kafka broker that asks Klamm, by its own console 
 test-kafka-own: $(STAMP) ## All of Kafka's own tests of authorizers, under its own one and under the plugin (half an hour); CLASSES=... for some
 	@$(BIN)/python -m tests.kafka.own.run $(CLASSES)
 
+.PHONY: campaign
+campaign: $(STAMP) ## Half an hour of faults drawn by a seed for services, followers and a broker; SEED=2, MINUTES=5 (needs a JDK, and Maven)
+	@exec $(BIN)/python -m tests.campaign.followers --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)
+
+.PHONY: campaign-upgrade
+campaign-upgrade: $(STAMP) ## Service, follower and plugin of this version and of one before in all mixtures (20 minutes); BEFORE=commit
+	@exec $(BIN)/python -m tests.campaign.upgrade $(if $(BEFORE),--before $(BEFORE))
+
 .PHONY: bench-plugin
 bench-plugin: ## Measure the plugin beside Kafka's own authorizer by JMH (half an hour); ROW='1000000 ACLs' for one row (a minute)
 	mvn --batch-mode --quiet --file plugin/bench/pom.xml package

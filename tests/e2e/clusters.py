@@ -27,13 +27,17 @@ def copy(cluster: Path, target: Path) -> None:
 
 
 @contextmanager
-def standby_of(primary_dsn: str, folder: Path, primary_cluster: Path) -> Iterator[str]:
-    """The DSN of a standby in this folder, for as long as the block lasts; skips where there is no pg_basebackup."""
+def standby_of(primary_dsn: str, folder: Path, primary_cluster: Path, port: int | None = None) -> Iterator[str]:
+    """The DSN of a standby in this folder, for as long as the block lasts; skips where there is no pg_basebackup.
+
+    Without a port it takes a free one.
+    """
     cluster = folder / "postgres"
     _back_up(primary_dsn, cluster)
     _own_as(primary_cluster, cluster)
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port or 0))
         port = probe.getsockname()[1]
     launcher = Launcher(Account.choose(cluster))
     with launcher.reach(cluster) as (name, descriptors), (folder / "standby.log").open("wb") as log:

@@ -86,7 +86,8 @@ def action(name: str, operation: str = "READ", resource_type: str = "TOPIC", **m
 class Service:
     """One process of `klamm serve` on a free port, started in `folder`; its output is kept line by line.
 
-    A data folder that is not there yet is a copy of an initialised one, unless `initialises`.
+    A data folder that is not there yet is a copy of an initialised one, unless `initialises`. `program` is what runs in
+    place of this environment's `klamm`.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Service:
         *,
         folder: Path = ROOT,
         initialises: bool = False,
+        program: Sequence[str] = (str(Path(sys.executable).with_name("klamm")),),
     ) -> None:
         clean = without_ours()
         plant_password((environment or {}).get("KLAMM_DATABASE_URL", ""))
@@ -103,7 +105,7 @@ class Service:
         if self._data_dir is not None and not initialises:
             new_folder(self._data_dir)
         self.process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("klamm")), "serve", "--port", "0", *arguments],
+            [*program, "serve", "--port", "0", *arguments],
             cwd=folder,
             env={**clean, **VARIABLES, **(environment or {})},
             stdout=subprocess.PIPE,

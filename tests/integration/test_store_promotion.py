@@ -4,6 +4,7 @@ import asyncio
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,6 +68,7 @@ async def test_a_standby_takes_no_updates_and_a_promoted_one_begins_a_new_epoch(
         store = PostgresAclStore(DatabaseUrl.parse(dsn))
         before = await store.write([create(topic("a"))], KnownHistory())
         await store.close()
+    stopped_at = time.time()
     with standby(tmp_path / "data" / "postgres", dsn) as standby_dsn:
         admin = await connected(standby_dsn)
         store, feed = (
@@ -77,7 +79,10 @@ async def test_a_standby_takes_no_updates_and_a_promoted_one_begins_a_new_epoch(
         with pytest.raises(StoreUnavailableException, match="hot standby"):
             await store.write([create(topic("b"))], KnownHistory())
         await migrate(DatabaseUrl.parse(standby_dsn))
-        assert (await feed.poll(0, 10)).head.epoch == before.epoch
+        asked_at = time.time()
+        poll = await feed.poll(0, 10)
+        assert poll.head.epoch == before.epoch
+        assert poll.age_s >= asked_at - stopped_at, "nothing was replayed since the primary stopped"
         async with feed.snapshot() as reader:
             assert len([row async for some in reader.slices() for row in some.rows]) == 1
 

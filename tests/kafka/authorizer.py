@@ -36,20 +36,23 @@ class Authorizer:
         return done.stdout.splitlines()
 
 
-def build(kafka: Kafka, folder: Path) -> Authorizer:
-    """Build the plugin into a folder. Raises NotToBeHadError without Maven, AssertionError if it does not build."""
-    done = run_maven(folder, "-DskipTests", "package")
+def build(kafka: Kafka, folder: Path, root: Path = ROOT) -> Authorizer:
+    """Build a clone's plugin into a folder.
+
+    Raises NotToBeHadError without Maven, AssertionError if it does not build.
+    """
+    done = run_maven(folder, "-DskipTests", "package", root=root)
     assert done.returncode == 0, done.stdout
     jar = folder / "klamm-kafka-authorizer.jar"
     return Authorizer(jar, Kafka(kafka.java, f"{jar}:{folder / 'test-classes'}:{kafka.classpath}"))
 
 
-def run_maven(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:
+def run_maven(folder: Path, *goals: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Do this with the plugin, with what is built in a folder. Raises NotToBeHadError without Maven."""
     maven = shutil.which("mvn")
     if maven is None:
         raise NotToBeHadError("needs Maven, which builds the plugin: install it (apt install maven)")
-    command = [maven, "--batch-mode", "--quiet", "--strict-checksums", "--file", str(ROOT / "plugin" / "pom.xml")]
+    command = [maven, "--batch-mode", "--quiet", "--strict-checksums", "--file", str(root / "plugin" / "pom.xml")]
     return subprocess.run(
         [*command, f"-Dbuild.folder={folder}", *goals],
         stdin=subprocess.DEVNULL,

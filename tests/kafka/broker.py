@@ -23,6 +23,7 @@ CACHE_S = 1
 LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.xml')}"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 _PATIENCE_S = 240.0
+_STOP_S = 20.0
 _STARTED = "Kafka Server started"
 _FLAGS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", LOGGING)
 
@@ -83,10 +84,16 @@ def internal_topics() -> tuple[str, ...]:
 
 
 class Node:
-    """A process of Kafka in KRaft mode, for as long as the block lasts. It can be begun again."""
+    """A process of Kafka in KRaft mode, for as long as the block lasts. It can be begun again.
 
-    def __init__(self, kafka: Kafka, folder: Path, cluster_id: str, settings: Iterable[str]) -> None:
+    `flags` are more flags of its JVM.
+    """
+
+    def __init__(
+        self, kafka: Kafka, folder: Path, cluster_id: str, settings: Iterable[str], flags: tuple[str, ...] = ()
+    ) -> None:
         self._kafka = kafka
+        self._flags = (*_FLAGS, *flags)
         self._folder = folder
         self._lines: list[str] = []
         self._started: queue.Queue[str]
@@ -122,7 +129,7 @@ class Node:
         """Begin the process, which takes a while."""
         self._started = queue.Queue()
         self._process = subprocess.Popen(
-            self._kafka.command("kafka.Kafka", str(self._properties), flags=_FLAGS),
+            self._kafka.command("kafka.Kafka", str(self._properties), flags=self._flags),
             cwd=self._folder,
             env={name: value for name, value in os.environ.items() if name != "KAFKA_OPTS"},
             stdout=subprocess.PIPE,
@@ -151,9 +158,25 @@ class Node:
         # Nobody needs its data, so it need not end well.
         self.kill()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def kill(self) -> None:
         """End it as kill -9 does."""
         self._process.kill()
+        self._closed()
+
+    def stop(self) -> None:
+        """End it as an operator does; kill -9 if that takes long."""
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._closed()
+
+    def _closed(self) -> None:
         self._process.wait(60)
         self._reader.join(60)
         if self._process.stdout is not None:
@@ -167,7 +190,9 @@ class Node:
 class Broker(Node):
     """A cluster of one node."""
 
-    def __init__(self, kafka: Kafka, folder: Path, cluster_id: str, more: Iterable[str]) -> None:
+    def __init__(
+        self, kafka: Kafka, folder: Path, cluster_id: str, more: Iterable[str], flags: tuple[str, ...] = ()
+    ) -> None:
         port, controller_port = free_ports(2)
         self.address = f"127.0.0.1:{port}"
         settings = (
@@ -179,4 +204,4 @@ class Broker(Node):
             *security(),
             *more,
         )
-        super().__init__(kafka, folder, cluster_id, settings)
+        super().__init__(kafka, folder, cluster_id, settings, flags)

@@ -21,6 +21,10 @@ class Jvm:
             encoding="utf-8",
         )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def __enter__(self) -> Self:
         return self
 

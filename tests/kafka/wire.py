@@ -21,9 +21,9 @@ def _text(text: str) -> bytes:
 class Wire:
     """A connection of one user to one broker, by SASL PLAIN."""
 
-    def __init__(self, address: str, user: str) -> None:
+    def __init__(self, address: str, user: str, patience_s: float = _PATIENCE_S) -> None:
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), _PATIENCE_S)
+        self._socket = socket.create_connection((host, int(port)), patience_s)
         try:
             self._ask(_HANDSHAKE, _text("PLAIN"), version=1)
             proof = f"\0{user}\0{password_of(user)}".encode()

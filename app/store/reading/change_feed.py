@@ -104,7 +104,9 @@ _POLL = """SELECT h.cluster_id, h.epoch, h.last_offset, h.hash AS head_hash, h.l
         ELSE (SELECT hash FROM acl_record WHERE "offset" = $1) END AS hash_at,
     clock_timestamp() AS store_time,
     coalesce((SELECT min(expires_at) FROM acl) <= clock_timestamp(), false) AS holds_ended,
-    pg_is_in_recovery() AS in_recovery,
+    CASE WHEN pg_is_in_recovery() THEN clock_timestamp() - coalesce(
+        pg_last_xact_replay_timestamp(), (SELECT checkpoint_time FROM pg_control_checkpoint())
+    ) END AS behind,
     r.*
 FROM acl_head AS h
 LEFT JOIN LATERAL (
@@ -194,9 +196,8 @@ class PostgresChangeFeed:
                 first = rows[0]
                 head = head_of(first)
                 head = replace(head, known_epochs=await self._epochs.upto(connection, head.epoch))
-            is_of_primary = not first["in_recovery"]
             asked = first["store_time"], first["holds_ended"]
-            poll = FeedPoll(head, first["hash_at"], (), *asked, is_of_primary=is_of_primary)
+            poll = FeedPoll(head, first["hash_at"], (), *asked, _behind_s(first), is_of_primary=first["behind"] is None)
             if applied_offset + 1 < head.log_start_offset:
                 return poll
             # If nothing follows the offset, the head comes with an empty record.
@@ -259,6 +260,12 @@ class PostgresChangeFeed:
                 yield connection
         finally:
             await close_gently(connection, self._timeouts)
+
+
+def _behind_s(row: Row) -> float:
+    """How far a standby may be behind: it knows of nothing later than what it has replayed. 0 on a primary."""
+    behind: timedelta | None = row["behind"]
+    return 0.0 if behind is None else max(0.0, behind.total_seconds())
 
 
 async def _rest_of_transaction(connection: Connection, last: Row) -> list[Row]:
