@@ -14,6 +14,7 @@ from app.client.plan.command import Proposal, StoreState, proposal_of, read_stat
 from app.client.plan.output import acl_line, print_way
 from app.client.plan.planning import Prune, make_plan, save_plan
 from app.client.words import harmless, principal_named
+from app.core.groups import is_group
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import AclBinding, AclTerms, NewAcl
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, ResourceType
@@ -109,7 +110,8 @@ def _question(acls: Mapping[AclBinding, AclTerms], principal: str) -> str:
 def _print_rest(principal: str, rest: Rest, page: Page) -> None:
     if rest.is_super_user:
         page.heading(f"{principal} is a super user")
-        page.line("it may do everything, regardless of ACLs, until it is removed from super.users", indent=1)
+        who = "a principal of this name, not a member of the group," if is_group(principal) else "it"
+        page.line(f"{who} may do everything, regardless of ACLs, until it is removed from super.users", indent=1)
     for title, acls in (
         (f"ACLs of others that name {principal} as owner; they stay", rest.owned),
         (f"ACLs of others on {principal} itself; they stay", rest.on_it),

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from app.core.access.holdings import Ends, First, Listed, after_denies, sorted_in_steps
 from app.core.access.host_keys import END, NOBODY, addresses_in, client_key, host_key
+from app.core.groups import exclude_groups
 from app.core.image import AuthorizerImage
 from app.core.index.holders import Holders, RankedRow
 from app.core.index.masks import DENY_SHIFT, PACKED_MASKS
@@ -100,7 +101,7 @@ class WhoCan:
         self._client = None if question.address is None else client_key(question.address)
         self._after = after
         self._is_open = image.config.allow_everyone_if_no_acl_found
-        self._super_users = image.config.super_users
+        self._super_users = exclude_groups(image.config.super_users)
         self._table = image.index.table
         self._ends = image.index.table.ends if len(image.index.table.ends) else None
         self._now = image.now
