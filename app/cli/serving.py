@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, TextIO
 from app.cli.credentials import callers_of, certificate_of, refuse_exposed_address, warn_of_unusable_callers
 from app.cli.database import EachSecond, database, settings_of
 from app.cli.state_file import state_folder_held
-from app.core.doubts import doubts_of_principal
 from app.formats.command_errors import UsageError
 from app.formats.database_url import DatabaseUrl
 from app.logs.decision_files import prepare_folder
+from app.logs.super_users import warn_of_super_users
 from app.logs.tracing import check_tracing
 from app.metrics.declared import Metrics
 from app.process.processes import launch_worker, lock_file
@@ -54,12 +54,7 @@ def _check(settings: Settings) -> None:
         check_tracing()
     callers_of(settings, Metrics())
     warn_of_unusable_callers(settings)
-    # Kafka accepts a super user that no client can be, which leaves the operator without rights.
-    for name in sorted(settings.super_users):
-        for doubt in doubts_of_principal(name):
-            _log.warning(
-                "super_user_in_doubt", extra={"why": f"{doubt}; separate the principals of super.users with `;`"}
-            )
+    warn_of_super_users(settings.super_users)
     for url in unprotected(settings.upstream_urls):
         why = "tokens and ACLs are sent unencrypted; use https, unless a proxy on this machine does TLS"
         _log.warning("followed_without_tls", extra={"url": url, "why": why})

@@ -1,7 +1,7 @@
 """Files of ACLs, for `klamm import`, `plan` and `apply`: opened, unpacked, checked, and read again."""
 
+import io
 import os
-import shutil
 import stat
 import sys
 import tempfile
@@ -24,6 +24,9 @@ from app.formats.registry import AclFormat, format_named, read_entries, unrecogn
 STANDARD_INPUT = "-"
 MAX_PROBLEMS = 20
 """Reading stops after the line that reaches this."""
+
+MAX_COPIED_BYTES = 1024**3
+"""Of a pipe, a device or standard input, which is copied to be read more than once; some million ACLs."""
 
 _MAX_PROBLEM_CHARACTERS = 400
 _BUFFER_BYTES = 256 * 1024
@@ -142,12 +145,34 @@ def open_acls(path: str, given: AclFormat | None = None) -> Iterator[AclFile]:
 
 @contextmanager
 def _kept(name: str, source: IO[bytes], given: AclFormat | None) -> Iterator[AclFile]:
-    with tempfile.TemporaryFile(buffering=_BUFFER_BYTES) as kept:
+    """A copy of what can't be read twice: a pipe, a device, standard input."""
+    # Without a buffer, nothing is left that its end would have to write to a full disk.
+    with tempfile.TemporaryFile(buffering=0) as kept:
         try:
-            shutil.copyfileobj(source, kept, _BUFFER_BYTES)
-            kept.flush()
+            _copy(source, kept)
         except OSError as error:
             raise UsageError(
                 f"can't copy `{name}` to `{tempfile.gettempdir()}` ({error.strerror}); name another folder with TMPDIR"
             ) from None
-        yield AclFile(name, kept, given)
+        except _TooLongError:
+            raise UsageError(
+                f"`{name}` goes on after {MAX_COPIED_BYTES:,} bytes, more than is read of what is no file; write it to "
+                "a file, and name that"
+            ) from None
+        yield AclFile(name, io.BufferedReader(kept, _BUFFER_BYTES), given)
+
+
+class _TooLongError(Exception):
+    pass
+
+
+def _copy(source: IO[bytes], target: io.FileIO) -> None:
+    """Raises OSError or _TooLongError."""
+    size = 0
+    while some := source.read(_BUFFER_BYTES):
+        size += len(some)
+        if size > MAX_COPIED_BYTES:
+            raise _TooLongError
+        rest = memoryview(some)
+        while rest:
+            rest = rest[target.write(rest) :]

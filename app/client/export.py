@@ -1,10 +1,9 @@
 """`klamm export`: writes the ACLs of a running service, all as of one offset, in a format of choice."""
 
 import argparse
-import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
@@ -14,7 +13,7 @@ from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
 from app.client.moments import add_at_argument, at_body
 from app.client.watch.snapshot import write_snapshot
-from app.client.whole_files import written_whole
+from app.client.whole_files import target_of, write_whole
 from app.client.words import counted
 from app.core.kafka.bindings import NO_TERMS, NewAcl
 from app.core.kafka.filters import AclBindingFilter
@@ -44,8 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
     chosen = format_given(arguments.format)
     acl_filter = filter_of(arguments)
-    target = None if arguments.output is None else _target(Path(arguments.output), force=arguments.force)
-    if arguments.force and target is None:
+    force = arguments.force
+    target = None if arguments.output is None else target_of("--output", arguments.output, force=force)
+    if force and target is None:
         raise UsageError("--force replaces a file; name the file with --output")
     if chosen is FEED:
         if arguments.at is not None:
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
             chosen.write(acls, out)
             out.flush()
         else:
-            _write(target, lambda file: chosen.write(acls, file), force=arguments.force)
+            write_whole("--output", target, lambda file: chosen.write(acls, file), force=force)
     except FormatLimitError as limit:
         raise UsageError(
             f"--format {chosen.name}: {limit}; choose another format, or leave this ACL out (--principal, --topic, ...)"
@@ -91,7 +91,7 @@ def _export_feed(arguments: argparse.Namespace, acl_filter: AclBindingFilter, ta
         write(out)
         out.flush()
     else:
-        _write(target, write, force=arguments.force)
+        write_whole("--output", target, write, force=arguments.force)
     sys.stderr.write(f"all ACLs and properties as of token {token}; klamm verify checks them\n")
     return 0
 
@@ -123,26 +123,3 @@ def _epilog() -> str:
         "Ctrl-C; 141 the reader closed the pipe."
     )
     return "\n".join(["Formats:", *lines, "", codes])
-
-
-def _target(path: Path, *, force: bool) -> Path:
-    """The file that the path leads to, with links resolved. Raises UsageError if it can't be written."""
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        raise UsageError(f"--output: `{path}` is not a regular file; name another one, or leave --output out")
-    if target.exists() and not force:
-        raise UsageError(f"--output: `{path}` exists already; name another file, or replace it with --force")
-    if not target.parent.is_dir():
-        raise UsageError(f"--output: there is no folder `{target.parent}`; create it first")
-    return target
-
-
-def _write(target: Path, write: Callable[[TextIO], None], *, force: bool) -> None:
-    """Raises UsageError."""
-    try:
-        with written_whole(target, replaces=force) as file:
-            write(file)
-    except FileExistsError:
-        raise UsageError(f"--output: `{target}` was created in the meantime; replace it with --force") from None
-    except OSError as error:
-        raise UsageError(f"--output: can't write `{target}` ({error.strerror})") from None

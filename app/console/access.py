@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from app.client.http.replies import parse_acl
+from app.client.reach.what import join_rows
 from app.client.words import principal_named
 from app.console.difference import MAX_CHANGES, Change
 from app.console.pages import Pages, here, page
@@ -84,6 +85,7 @@ async def _principal(home: str | None, visit: Visit) -> Reply:
     shown["changes"] = await recent(visit, {"principal": asked})
     is_whole = own["next_cursor"] is None
     away = Change(delete=tuple(parse_acl(each).binding for each in own["acls"])) if is_whole else Change()
+    found["rows"] = join_rows(found["rows"])
     shown |= {"rows": found["rows"], "found": found, "own": own, "is_whole": is_whole}
     shown["uses"] = await last_uses(visit, home, (*own["acls"], *_of_rows(found)), asked)
     shown["trees"] = trees(found["rows"]) if visit.query.get("view") == "tree" else None

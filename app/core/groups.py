@@ -14,6 +14,20 @@ MAX_GROUP_NAME = 255
 """Characters."""
 
 
+def is_group(principal: str) -> bool:
+    """Whether ACLs of this principal apply to the members of a group."""
+    return principal.startswith(GROUP_PREFIX)
+
+
+def exclude_groups(super_users: Iterable[str]) -> frozenset[str]:
+    """Those whose ACLs have no effect on anybody.
+
+    A super user `Group:g` is a principal of that name: the ACLs of `Group:g` still apply to the members of the group,
+    who are no super users.
+    """
+    return frozenset(each for each in super_users if not is_group(each))
+
+
 class Groups:
     """A set of groups, as the principals that their ACLs name, in order. Its hash is kept: there may be 200."""
 

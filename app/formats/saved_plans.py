@@ -1,9 +1,14 @@
-"""Plans that `klamm plan --save` has written: what is to be created and deleted, and at which state of a store."""
+"""Plans that `klamm plan --save` has written: what is to be created and deleted, and at which state of a store.
+
+A plan has a hash over all of it. It shows that the plan is the one that was reviewed, not who has written it.
+"""
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from hashlib import sha256
+from typing import Annotated
 
 import msgspec
 
@@ -13,7 +18,8 @@ from app.core.token import Token
 from app.formats.acl_entries import acl_of
 from app.formats.delete_bodies import unique_keys
 
-VERSION = 2
+VERSION = 3
+_VERSION, _HASH = "klamm_plan", "sha256"
 COUNTS = ("unchanged", "left_alone", "prunable")
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -42,6 +48,16 @@ def is_saved_plan(head: bytes) -> bool:
     return _BEGINS.match(head) is not None
 
 
+class SavedPlanFault(Exception):
+    """Why a file is refused as a saved plan, and the way out, to follow its name."""
+
+
+def seal(body: Mapping[str, object]) -> dict[str, object]:
+    """The content of a file for a plan with these fields: its version before them, its hash behind them."""
+    versioned = {_VERSION: VERSION, **body}
+    return {**versioned, _HASH: _hash_of(versioned)}
+
+
 class _Prune(msgspec.Struct, forbid_unknown_fields=True):
     wanted: bool
     principals: frozenset[str]
@@ -68,7 +84,6 @@ class _Change(_Acl, forbid_unknown_fields=True):
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
-    klamm_plan: Literal[2]
     url: str
     token: str
     prune: _Prune
@@ -80,11 +95,30 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     prunable: _Count
 
 
-def parse_saved_plan(raw: bytes) -> SavedPlan | None:
+def parse_saved_plan(raw: bytes) -> SavedPlan:
+    """Raises SavedPlanFault."""
     try:
-        return _plan(msgspec.convert(json.loads(raw, object_pairs_hook=unique_keys), _File))
+        return _plan(msgspec.convert(_fields(json.loads(raw, object_pairs_hook=unique_keys)), _File))
     except (ValueError, KeyError, RecursionError, InvalidRequestException, msgspec.ValidationError):
-        return None
+        raise SavedPlanFault("is not a plan that this version of klamm has saved; make one with plan --save") from None
+
+
+def _fields(content: object) -> dict[str, object]:
+    """What was sealed. Raises SavedPlanFault, or ValueError if it is no plan at all."""
+    if not isinstance(content, dict) or type(version := content.get(_VERSION)) is not int:
+        raise ValueError
+    if version != VERSION:
+        other = "an earlier" if version < VERSION else "a later"
+        raise SavedPlanFault(f"is a plan that {other} version of klamm has saved; plan again with this one")
+    if content.pop(_HASH, None) != _hash_of(content):
+        raise SavedPlanFault("has been edited since it was saved; plan again from files with the ACLs that you want")
+    del content[_VERSION]
+    return content
+
+
+def _hash_of(body: Mapping[str, object]) -> str:
+    """SHA-256, whatever the order of keys and the white space in the file."""
+    return sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _plan(file: _File) -> SavedPlan:

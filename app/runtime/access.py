@@ -14,8 +14,10 @@ from app.runtime.listing import check_limit
 from app.runtime.pace import Pace
 from app.runtime.ports import Images
 
+_ACL = tuple[Code, str, Code, str, str, Code, Code]
+
 WHO_CURSORS: Cursors[who.Place] = Cursors(tuple[str, str | None])
-WHAT_CURSORS: Cursors[what.Place] = Cursors(tuple[Code, str, Code, str])
+WHAT_CURSORS: Cursors[what.Place] = Cursors(tuple[Code, str, Code, str | tuple[str, _ACL]])
 
 _ATTEMPTS = 5
 

@@ -17,6 +17,7 @@ from app.core.index.tree import AclIndex
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException, UnknownRecordException
 from app.core.records import Record
+from app.logs.super_users import warn_of_super_users
 from app.metrics.declared import Metrics
 from app.runtime.applying import ImageLostException, apply_in_steps
 from app.runtime.continuity import position_of, transactions_of
@@ -275,6 +276,9 @@ class Loader:
         task.add_done_callback(self._freeing.discard)
 
     def _publish(self, image: AuthorizerImage) -> None:
+        if image.config is not self.image.config:
+            # Those of the start-up settings are the first image's; `klamm serve` has warned of them.
+            warn_of_super_users(image.config.super_users - self.image.config.super_users)
         self.present.replace(image)
         position = position_of(image)
         if position is not None:

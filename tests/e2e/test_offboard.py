@@ -6,6 +6,7 @@ import pytest
 
 from app.client.http.replies import ServiceError
 from app.client.plan import apply, offboard
+from app.client.reach import who as who_command
 from app.formats.command_errors import UsageError
 from tests.client_runs import Run, run
 from tests.e2e.service import ADMIN, Service, binding, context
@@ -62,6 +63,21 @@ def test_a_plan_is_good_for_the_state_that_was_reviewed_only(company: Service, t
     with pytest.raises(ServiceError, match="have changed since the plan was made"):
         carried_out(company, path, "--max-delete-percent", "100")
     assert len(company.acls()) == 8
+
+
+def test_what_members_of_a_group_lose_is_shown_though_a_super_user_has_its_name(company: Service) -> None:
+    company.create(binding("orders", "Group:leavers"))
+    configs = [{"name": "super.users", "value": f"{ADMIN};Group:leavers"}]
+    company.post("/v1/configs", {"context": context(), "configs": configs})
+    try:
+        text = klamm(company, "Group:leavers").text
+        assert "Access lost:\n  Group:leavers: READ on TOPIC orders" in text
+        assert "a principal of this name, not a member of the group, may do everything" in text
+        who = run(who_command, ["topic:orders", "--klamm", company.url, "--as", ADMIN]).text
+        assert "Group:leavers from any host: READ" in who
+        assert "a super user `Group:NAME` is a principal of that name" in " ".join(who.split())
+    finally:
+        company.post("/v1/configs", {"context": context(), "configs": [{"name": "super.users", "value": None}]})
 
 
 def test_who_is_misspelt_or_a_super_user_is_told(company: Service) -> None:

@@ -25,6 +25,7 @@ from app.formats.registry import format_named
 from tests.access_grids import random_acl
 from tests.client_runs import Run, Terminal, run
 from tests.e2e.service import ADMIN, Json, Service, binding, context
+from tests.saved_plans import fields_of, write_sealed
 from tests.updates import new, unending
 
 ROUNDS = 12
@@ -254,9 +255,12 @@ def test_a_plan_that_somebody_has_edited_is_refused(
     saved = tmp_path / "plan.json"
     run(plan, at(empty, written(tmp_path / "file", [acl("a")]), "--prune", "--save", str(saved)))
     saved.write_text(json.dumps({**json.loads(saved.read_text()), **change}))
-    before = there(empty)
+    words, before = at(empty, "--plan", str(saved), "--yes", "--max-delete-percent", "100"), there(empty)
+    with pytest.raises(UsageError, match="has been edited since it was saved"):
+        run(apply, words)
+    write_sealed(saved, fields_of(saved))
     with pytest.raises(UsageError, match=why):
-        run(apply, at(empty, "--plan", str(saved), "--yes", "--max-delete-percent", "100"))
+        run(apply, words)
     assert there(empty) == before
 
 

@@ -73,6 +73,15 @@ def test_what_prints_patterns_and_cuts(filled: Service) -> None:
     assert "topic:reach-orders from 10.1.2.3: DESCRIBE; denied READ" in here
 
 
+def test_what_lists_every_deny_of_a_pattern(filled: Service) -> None:
+    filled.create(
+        binding("reach-wide-", "User:reach-c", pattern_type="PREFIXED"),
+        *(binding(f"reach-wide-{number}", "User:*", permission_type="DENY") for number in range(45)),
+    )
+    (row,) = json.loads(klamm(filled, "what", "User:reach-c", "--output", "json"))["rows"]
+    assert len(row["cut_out"]) == row["cut_out_count"] == 45
+
+
 def test_without_describe_on_the_cluster_nothing_is_told(filled: Service) -> None:
     body = {"context": context("User:reach-a"), "principal": "User:reach-a"}
     problem = refusal(filled.http.post("/v1/what-can", json=body), 403, "CLUSTER_AUTHORIZATION_FAILED")

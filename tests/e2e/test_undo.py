@@ -183,8 +183,12 @@ def test_a_plan_of_it_can_be_reviewed(company: Service, tmp_path: Path) -> None:
     assert run(apply, words).code == 0
     assert everything(company) == before
     token = set_properties(company, **{"audit.level": "INFO"})
-    with pytest.raises(UsageError, match="no properties"):
+    with pytest.raises(UsageError, match="exists already"):
         klamm(company, token, "--save", str(path))
+    with pytest.raises(UsageError, match="no properties"):
+        klamm(company, token, "--save", str(path), "--force")
+    with pytest.raises(UsageError, match="name the file with --save"):
+        klamm(company, token, "--force", "--yes")
 
 
 def test_a_range_goes_over_several_epochs(new_database: Callable[[], str]) -> None:

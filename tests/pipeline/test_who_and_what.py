@@ -107,21 +107,22 @@ def test_super_users_of_the_start_up_settings_are_named_apart_or_said_to_be_miss
 ) -> None:
     home, as_of = Home(str(tmp_path / "home")), datetime(2026, 11, 22, tzinfo=UTC)
     deny = _acl("orders", "User:boss", "READ", permission=AclPermissionType.DENY)
-    acls = acl_frame(spark, numbered([_acl("orders", "User:alice", "READ"), deny]))
+    acls = acl_frame(spark, numbered([_acl("orders", each, "READ") for each in ("User:alice", "Group:ops")] + [deny]))
     save_snapshot(spark, home, Snapshot(acls, {}, "c", Epochs.only(UUID(int=1)), 7, as_of, "00"))
     asked = ["topic:orders", "--output", "json"]
     _, _, beside = _run(spark, home, who.JOB, asked)
     assert (
         "the store has none, and does not know those that the service is started with; give them with --super" in beside
     )
-    _, lines, beside = _run(spark, home, who.JOB, [*asked, "--super-users", "User:boss;User:ops"])
+    _, lines, beside = _run(spark, home, who.JOB, [*asked, "--super-users", "User:boss;User:ops;Group:ops"])
     rows = [json.loads(line) for line in lines]
-    # The DENY takes no effect on a super user.
-    assert [(row["principal"], row["by"][0]) for row in rows[:2]] == [
+    # The DENY takes no effect on a super user, but members of a group of its name have what the group has.
+    assert [(row["principal"], row["by"][0]) for row in rows[:3]] == [
+        ("Group:ops", "--super-users"),
         ("User:boss", "--super-users"),
         ("User:ops", "--super-users"),
     ]
-    assert [row["principal"] for row in rows[2:]] == ["User:alice"]
+    assert [row["principal"] for row in rows[3:]] == ["Group:ops", "User:alice"]
     assert "super users" not in beside
 
     _, _, beside = _run(spark, home, what_job.JOB, ["User:boss"])

@@ -14,7 +14,7 @@ from app.client.words import operation_named, principal_named, resource_named
 from app.core.access.assertions import Assertion
 from app.core.access.host_keys import NOBODY, address_within, host_key
 from app.core.access.regions import Region
-from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
+from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import supported_operations
@@ -202,6 +202,8 @@ def assertions_of(parts: Parts) -> tuple[Assertion, ...]:
 
 def _principal(word: Word) -> str:
     principal = principal_named(word.text)
+    if not _has_type(principal):
+        raise UsageError(f"`{word.text[:_MAX_SHOWN]}` is a principal without a type; write one such as User:alice")
     if principal == WILDCARD_PRINCIPAL:
         raise UsageError(f"`{WILDCARD_PRINCIPAL}` stands for all principals in ACLs; write everybody, or nobody")
     return principal
@@ -209,6 +211,7 @@ def _principal(word: Word) -> str:
 
 def _resource(word: Word) -> tuple[ResourceType, PatternType, str]:
     resource_type, name = resource_named(word.text)
+    _check_askable(resource_type, name, word.text)
     if not word.ends_bare:
         if name == WILDCARD:
             raise UsageError(
@@ -224,6 +227,21 @@ def _resource(word: Word) -> tuple[ResourceType, PatternType, str]:
     if name != WILDCARD and name.endswith("*"):
         return resource_type, PatternType.PREFIXED, name[:-1]
     return resource_type, PatternType.LITERAL, name
+
+
+def _check_askable(resource_type: ResourceType, name: str, text: str) -> None:
+    """Refuses what no request can be about: nothing would be allowed on it whatever the ACLs say."""
+    if resource_type is ResourceType.CLUSTER and name != CLUSTER_NAME:
+        raise UsageError(f"`{text[:_MAX_SHOWN]}`: the cluster is always called {CLUSTER_NAME}; write cluster")
+    if resource_type is ResourceType.USER and name != WILDCARD and not _has_type(name):
+        raise UsageError(
+            f"`{text[:_MAX_SHOWN]}`: `{name[:_MAX_SHOWN]}` is a principal without a type; write one such as "
+            "user:User:alice, or user:* for all"
+        )
+
+
+def _has_type(principal: str) -> bool:
+    return principal.find(":") > 0
 
 
 def _host(text: str) -> str:

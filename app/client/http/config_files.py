@@ -20,7 +20,8 @@ def read_properties(path: Path, known: tuple[str, ...]) -> dict[str, str]:
     for number, key, value in parse_properties(_read_config(path)):
         where = f"--command-config: `{path}` line {number}"
         if key not in known:
-            raise UsageError(f"{where}: unknown property `{key[:100]}`; known are {', '.join(known)}")
+            # The line may be a token and nothing else, so it is not shown.
+            raise UsageError(f"{where}: unknown property; known are {', '.join(known)}")
         if key in properties:
             raise UsageError(f"{where}: `{key}` is set twice; keep one of them")
         properties[key] = value

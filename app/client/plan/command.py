@@ -14,6 +14,7 @@ from app.client.plan.output import plan_body, print_plan
 from app.client.plan.planning import (
     DEFAULT_MAX_DELETE_PERCENT,
     DEFAULT_MAX_DELETES,
+    SAVE,
     Limits,
     Plan,
     Prune,
@@ -21,6 +22,7 @@ from app.client.plan.planning import (
     save_plan,
 )
 from app.client.plan.wanted import Wanted, read_wanted
+from app.client.whole_files import target_of
 from app.client.words import principal_named
 from app.core.access.diff import AccessDiff, access_diff
 from app.core.kafka.bindings import AclBinding, AclTerms
@@ -54,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s FILE... [OPTIONS]"
     parser.epilog = _EPILOG
     parser.add_argument("files", metavar="FILE", nargs="+", help=FILES_HELP)
-    parser.add_argument("--save", metavar="PLAN", help="write the plan to this file, for apply --plan")
+    add_save_arguments(parser)
     parser.add_argument(
         "--detailed-exitcode", action="store_true", help=f"exit with {_CHANGES} if there is anything to do"
     )
@@ -65,13 +67,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
     """Returns 0, or 3 with --detailed-exitcode if there is anything to do."""
     prune, limits = prune_of(arguments), Limits(arguments.max_deletes, arguments.max_delete_percent)
+    check_save(arguments)
     access = access_of(arguments)
     wanted = read_wanted(arguments.files, arguments.format)
     wanted.print_sources("klamm plan", sys.stderr)
     with Service(access) as service:
         proposal = propose(service, wanted, prune)
         if arguments.save is not None:
-            save_plan(arguments.save, service.url, proposal.plan)
+            save_plan(arguments.save, service.url, proposal.plan, force=arguments.force)
     warn_of(proposal.plan.create, "klamm plan", sys.stderr)
     proposal.show(out, arguments.output, limits.refusal(proposal.plan))
     return _CHANGES if arguments.detailed_exitcode and not proposal.plan.is_empty else 0
@@ -110,6 +113,20 @@ class Proposal:
 
     def body(self) -> dict[str, object]:
         return plan_body(self.plan, self.access, config_known=self.config_known)
+
+
+def add_save_arguments(parser: argparse.ArgumentParser, effect: str = "") -> None:
+    """`effect` is what else --save does."""
+    parser.add_argument(SAVE, metavar="PLAN", help=f"{effect}write the plan to this file, for apply --plan")
+    parser.add_argument("--force", action="store_true", help=f"replace the file of {SAVE} if it exists")
+
+
+def check_save(arguments: argparse.Namespace) -> None:
+    """Raises UsageError if the plan can't be saved, before much is done for it."""
+    if arguments.save is not None:
+        target_of(SAVE, arguments.save, force=arguments.force)
+    elif arguments.force:
+        raise UsageError(f"--force replaces a file; name the file with {SAVE}")
 
 
 def add_plan_arguments(parser: argparse.ArgumentParser, outputs: Sequence[str]) -> None:

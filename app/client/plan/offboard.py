@@ -10,10 +10,11 @@ from typing import TextIO
 from app.client.console import Page, write_json
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
-from app.client.plan.command import Proposal, StoreState, proposal_of, read_state
+from app.client.plan.command import Proposal, StoreState, add_save_arguments, check_save, proposal_of, read_state
 from app.client.plan.output import acl_line, print_way
 from app.client.plan.planning import Prune, make_plan, save_plan
 from app.client.words import harmless, principal_named
+from app.core.groups import is_group
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import AclBinding, AclTerms, NewAcl
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, ResourceType
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s PRINCIPAL [OPTIONS]"
     parser.epilog = _EPILOG
     parser.add_argument("principal", metavar="PRINCIPAL", help="principal that leaves, such as User:bob")
-    parser.add_argument("--save", metavar="PLAN", help="write the plan to this file, for apply --plan")
+    add_save_arguments(parser)
     parser.add_argument(
         "--output", choices=("text", "json", "markdown"), default="text", help="how to print (%(default)s)"
     )
@@ -60,11 +61,12 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     principal = principal_named(arguments.principal)
     if principal == WILDCARD_PRINCIPAL:
         raise UsageError(f"`{WILDCARD_PRINCIPAL}` stands for everybody and can't be offboarded; name one principal")
+    check_save(arguments)
     with Service(access_of(arguments)) as service:
         state = read_state(service)
         proposal = _proposal(state, principal)
         if arguments.save is not None and not proposal.plan.is_empty:
-            save_plan(arguments.save, service.url, proposal.plan)
+            save_plan(arguments.save, service.url, proposal.plan, force=arguments.force)
     rest = _rest(state, principal)
     if arguments.output == "json":
         about = {"owned": rest.owned, "on_it": rest.on_it}
@@ -109,7 +111,8 @@ def _question(acls: Mapping[AclBinding, AclTerms], principal: str) -> str:
 def _print_rest(principal: str, rest: Rest, page: Page) -> None:
     if rest.is_super_user:
         page.heading(f"{principal} is a super user")
-        page.line("it may do everything, regardless of ACLs, until it is removed from super.users", indent=1)
+        who = "a principal of this name, not a member of the group," if is_group(principal) else "it"
+        page.line(f"{who} may do everything, regardless of ACLs, until it is removed from super.users", indent=1)
     for title, acls in (
         (f"ACLs of others that name {principal} as owner; they stay", rest.owned),
         (f"ACLs of others on {principal} itself; they stay", rest.on_it),

@@ -9,7 +9,7 @@ from app.client.console import Page
 from app.client.plan.planning import Plan, Prune, TermsChange, changes_body
 from app.client.words import counted
 from app.core.access.diff import AccessChange, AccessDiff, Hosts, Names, Principals, Unresolved
-from app.core.groups import GROUP_PREFIX
+from app.core.groups import is_group
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
 from app.core.kafka.operations import supported_operations
@@ -93,7 +93,7 @@ def print_way(saved: str | None, plan: Plan, out: TextIO) -> None:
 def changes_groups(plan: Plan) -> bool:
     """Whether an ACL of a group changes, which applies to all its members."""
     changed = [each.binding for each in (*plan.create, *plan.delete)] + [each.binding for each in plan.change]
-    return any(each.principal.startswith(GROUP_PREFIX) for each in changed)
+    return any(is_group(each.principal) for each in changed)
 
 
 def nobody_text(plan: Plan) -> str:

@@ -4,16 +4,18 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from app.client.acl_filters import denies
-from app.client.whole_files import written_whole
+from app.client.whole_files import target_of, write_whole
 from app.client.words import counted
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import NO_TERMS, AclBinding, AclTerms, NewAcl
 from app.formats.acl_bodies import acl_body, terms_body
 from app.formats.command_errors import UsageError
-from app.formats.saved_plans import COUNTS, VERSION, parse_saved_plan
+from app.formats.saved_plans import COUNTS, SavedPlanFault, parse_saved_plan, seal
 
+SAVE = "--save"
 DEFAULT_MAX_DELETES = 100
 DEFAULT_MAX_DELETE_PERCENT = 50
 _MAX_FILE_BYTES = 512 * 1024 * 1024
@@ -147,10 +149,9 @@ def changes_body(plan: Plan) -> dict[str, object]:
     }
 
 
-def save_plan(path: str, url: str, plan: Plan) -> None:
-    """Writes the whole file or none of it. Raises UsageError."""
-    body = {
-        "klamm_plan": VERSION,
+def save_plan(path: str, url: str, plan: Plan, *, force: bool) -> None:
+    """Writes the whole file or none of it; over one that exists only with `force`. Raises UsageError."""
+    fields = {
         "url": url,
         "token": plan.token,
         "prune": {
@@ -161,12 +162,12 @@ def save_plan(path: str, url: str, plan: Plan) -> None:
         **{name: getattr(plan, name) for name in COUNTS},
         **changes_body(plan),
     }
-    try:
-        with written_whole(Path(path), mode=0o600) as file:
-            json.dump(body, file, indent=1)
-            file.write("\n")
-    except OSError as error:
-        raise UsageError(f"--save: `{path}` can't be written ({error.strerror})") from None
+
+    def write(file: TextIO) -> None:
+        json.dump(seal(fields), file, indent=1)
+        file.write("\n")
+
+    write_whole(SAVE, target_of(SAVE, path, force=force), write, force=force, mode=0o600)
 
 
 def load_plan(path: str) -> tuple[str, Plan]:
@@ -176,11 +177,12 @@ def load_plan(path: str) -> tuple[str, Plan]:
             raw = file.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
         raise UsageError(f"--plan: `{path}` can't be read ({error.strerror})") from None
-    saved = parse_saved_plan(raw) if len(raw) <= _MAX_FILE_BYTES else None
-    if saved is None:
-        raise UsageError(
-            f"--plan: `{path}` is not a plan that this version of klamm has saved; make one with plan --save"
-        )
+    if len(raw) > _MAX_FILE_BYTES:
+        raise UsageError(f"--plan: `{path}` is longer than {_MAX_FILE_BYTES} bytes; name a plan that klamm has saved")
+    try:
+        saved = parse_saved_plan(raw)
+    except SavedPlanFault as fault:
+        raise UsageError(f"--plan: `{path}` {fault}") from None
     prune = Prune(saved.prune_wanted, saved.prune_principals, saved.prune_prefixes)
     counts = (getattr(saved, name) for name in COUNTS)
     change = tuple(TermsChange(acl.binding, before, acl.terms_over(before)) for acl, before in saved.change)

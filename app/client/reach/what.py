@@ -1,14 +1,15 @@
 """`klamm what`: what a principal has access to, and what DENYs cut out of it."""
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TextIO
 
 from app.client.acl_texts import from_host, resource_text
 from app.client.console import Page
 from app.client.groups import add_group_argument, groups_body, groups_given, with_groups
 from app.client.http.access import access_of, add_access_arguments
-from app.client.http.replies import count_of, parse_acls, parse_text
+from app.client.http.replies import count_of, parse_acls, parse_list, parse_text
 from app.client.http.service import Service
 from app.client.moments import add_at_argument, at_body
 from app.client.plan.markdown import code
@@ -21,10 +22,8 @@ DESCRIPTION = (
     "`User:*`, and which DENYs take part of it away. Needs Describe on the cluster."
 )
 _EPILOG = f"Example:\n  klamm what User:bob --as User:admin\n\n{output.EPILOG}"
-_COLUMNS = (
-    *("resource_type", "pattern_type", "resource_name", "host", "operations", "denied", "expires_at", "rule", "acls"),
-    "cut_out",
-)
+_PATTERN_AND_HOST = ("resource_type", "pattern_type", "resource_name", "host")
+_COLUMNS = (*_PATTERN_AND_HOST, "operations", "denied", "expires_at", "rule", "acls", "cut_out")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,8 +41,19 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     groups, at = groups_given(arguments), at_body(arguments)
     with Service(access_of(arguments)) as service:
         reply = service.all_rows("/v1/what-can", {"principal": principal, **groups_body(groups), **host, **at})
+    reply["rows"] = join_rows(output.rows_in(reply))
     print_holdings(reply, with_groups(principal, groups), arguments.output, out)
     return 0
+
+
+def join_rows(rows: Iterable[Mapping[str, object]]) -> list[dict[str, object]]:
+    """One row for each pattern and host, with the `cut_out` of all that are about them. Raises ServiceError."""
+    grouped = groupby(rows, key=lambda row: [row.get(name) for name in _PATTERN_AND_HOST])
+    return [_joined(list(some)) for _, some in grouped]
+
+
+def _joined(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    return {**rows[0], "cut_out": [deny for row in rows for deny in parse_list(row, "cut_out")]}
 
 
 def print_holdings(reply: Mapping[str, object], principal: str, form: str, out: TextIO) -> None:

@@ -13,6 +13,7 @@ from app.client.moments import add_at_argument, at_body
 from app.client.plan.markdown import code
 from app.client.reach import output
 from app.client.words import operation_named, resource_named
+from app.core.groups import is_group
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, ResourceType
 from app.formats.command_errors import UsageError
 
@@ -101,6 +102,8 @@ def _print(reply: Mapping[str, object], title: str, out: TextIO) -> None:
     supers = _super_users(reply)
     if supers:
         page.line(f"super users can do everything from everywhere: {', '.join(supers)}", indent=1)
+    if any(map(is_group, supers)):
+        page.line("a super user `Group:NAME` is a principal of that name, not a member of the group", indent=1)
     page.line("")
     page.line(f"As of {reply.get('token')}")
 

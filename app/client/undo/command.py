@@ -14,7 +14,15 @@ from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import ServiceError, parse_text, text_or_none
 from app.client.http.service import Service
 from app.client.plan.apply import Done, carry_out, check_can_ask, confirmed, stopped
-from app.client.plan.command import Proposal, StoreState, check_words, proposal_of, read_state
+from app.client.plan.command import (
+    Proposal,
+    StoreState,
+    add_save_arguments,
+    check_save,
+    check_words,
+    proposal_of,
+    read_state,
+)
 from app.client.plan.output import acl_line, plainly, print_way
 from app.client.plan.planning import Prune, make_plan, save_plan
 from app.client.undo.inverse import Inverse, Json, inverse_of, subject_of
@@ -78,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="any token of the transaction, as klamm log shows them; FIRST..LAST for all from one to another",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--save", metavar="PLAN", help="change nothing; write the plan to this file, for apply --plan")
+    add_save_arguments(parser, "change nothing; ")
     add_comment_argument(parser)
     parser.add_argument("--output", choices=("text", "json"), default="text", help="how to print (%(default)s)")
     add_access_arguments(parser)
@@ -91,6 +99,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         check_can_ask(arguments.output, out, "--save")
     if arguments.save is not None and arguments.yes:
         raise UsageError("--save changes nothing and does not ask, so --yes has no effect; leave one of them out")
+    check_save(arguments)
     with Service(access_of(arguments)) as service:
         undo = _undo(service, first, last)
         plan = undo.proposal.plan
@@ -193,7 +202,7 @@ def _save(undo: Undo, arguments: argparse.Namespace, url: str, out: TextIO) -> i
     if undo.is_empty:
         sys.stderr.write("klamm undo: there is nothing to do, so no plan was saved\n")
     else:
-        save_plan(arguments.save, url, undo.proposal.plan)
+        save_plan(arguments.save, url, undo.proposal.plan, force=arguments.force)
     if arguments.output == "json":
         write_json(undo.body(), out)
     elif not undo.is_empty:

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.core.access.host_keys import NOBODY, address_within, host_key
 from app.core.access.regions import (
@@ -20,6 +20,7 @@ from app.core.access.regions import (
 )
 from app.core.access.trial import image_of, somebody_besides
 from app.core.authorize import Authorization
+from app.core.groups import exclude_groups
 from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, ResourceType
@@ -71,6 +72,8 @@ _OUTSIDE = _Place(Region(EVERYTHING), frozenset(), changed=False, default=0, own
 def questions_of(
     before: frozenset[AclBinding], after: frozenset[AclBinding], config: AuthorizerConfig
 ) -> Iterator["TypeAnswers"]:
+    # Rows about `Group:g` are about the group, even if a super user is called that.
+    config = replace(config, super_users=exclude_groups(config.super_users))
     changed = before ^ after
     keys: defaultdict[ResourceType, set[str]] = defaultdict(set)
     principals: defaultdict[ResourceType, set[str]] = defaultdict(lambda: {WILDCARD_PRINCIPAL})

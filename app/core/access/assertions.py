@@ -16,7 +16,7 @@ from app.core.access.host_keys import NOBODY, address_within, client_key, host_k
 from app.core.access.regions import EVERYTHING, Nested, Region, acl_key, key_of_name, name_key, name_within, tree
 from app.core.access.trial import image_of, somebody_besides
 from app.core.grouped import authorization_of
-from app.core.groups import GROUP_PREFIX, Groups, groups_of, speaking_of
+from app.core.groups import GROUP_PREFIX, Groups, exclude_groups, groups_of, is_group, speaking_of
 from app.core.index.masks import DENY_SHIFT, PACKED_MASKS
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
@@ -134,16 +134,16 @@ class _Check:
                 yield from self._of_caller(self._caller(principal))
             return
         yield from islice(self._of_caller(_Caller(self._somebody_else)), 1)
-        apart = {*said.principals, *filter(_is_one, self._config.super_users), WILDCARD_PRINCIPAL}
+        apart = {*said.principals, *exclude_groups(self._config.super_users), WILDCARD_PRINCIPAL}
         # INVARIANT: a principal without an ACL that goes beyond those of `User:*` is decided as somebody else is, or as
         # asserted; one in several groups as asserted, unless one of them alone, or the principal alone, is not.
         for principal in sorted(self._deviating() - apart):
             yield from islice(self._of_caller(self._caller(principal), is_whole=False), 1)
 
     def _caller(self, principal: str) -> _Caller:
-        if _is_one(principal):
-            return _Caller(principal, groups_of(self._said.groups))
-        return _Caller(self._somebody_else, Groups((*self._said.groups, principal.removeprefix(GROUP_PREFIX))))
+        if is_group(principal):
+            return _Caller(self._somebody_else, Groups((*self._said.groups, principal.removeprefix(GROUP_PREFIX))))
+        return _Caller(principal, groups_of(self._said.groups))
 
     def _deviating(self) -> AbstractSet[str]:
         """All principals with ACLs that may, on these names, allow more than was asserted, or deny it."""
@@ -251,11 +251,6 @@ class _Check:
         image = image_of(set(acls), self._config)
         authorization = authorization_of(image, caller.principal, address, caller.groups)
         return authorization.decision(operation, self._said.resource_type, name)
-
-
-def _is_one(principal: str) -> bool:
-    """Whether it is not a group."""
-    return not principal.startswith(GROUP_PREFIX)
 
 
 def _without(key: str, acls: Iterable[Patterns]) -> Region:

@@ -25,7 +25,10 @@ MAX_QUESTIONS = 150_000
 
 @dataclass(frozen=True, slots=True)
 class Principals:
-    """One principal; or, where `name` is `User:*`, every principal except some (super users are always among them)."""
+    """One principal, or one group; or, where `name` is `User:*`, every principal except some.
+
+    Super users are always among these, but for those called `Group:g`: the name stands for the group here.
+    """
 
     name: str
     besides: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """What the rows of both whoCan and whatCan say: operations after DENYs, the ACLs behind them, and when they end."""
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import merge
@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from app.core.explain.matching import listed
 from app.core.index.masks import DENY_SHIFT
+from app.core.index.table import SortKey
 from app.core.kafka.bindings import StandardAcl
 
 T = TypeVar("T")
@@ -16,7 +17,7 @@ T = TypeVar("T")
 _RUN = 1_000
 
 MAX_LISTED = 20
-"""At most this many ACLs are listed with a row; their count is complete."""
+"""At most this many ACLs are in one list of a row; their count is complete."""
 
 _MAX_TEXT = 20_000
 """Fewer are listed if their names have many thousand characters."""
@@ -47,10 +48,15 @@ class First(Generic[T]):
     def listed(self, acl: Callable[[T], StandardAcl]) -> Listed:
         if not self._kept:
             return Listed()
-        return Listed(listed(map(acl, self._first()), MAX_LISTED, _MAX_TEXT), self.count)
+        return Listed(first_listed(map(acl, self._first())), self.count)
 
     def _first(self) -> list[T]:
         return sorted(self._kept, key=self._order)[:MAX_LISTED]
+
+
+def first_listed(acls: Iterable[StandardAcl]) -> tuple[StandardAcl, ...]:
+    """As many as one list of a row may hold, and at least one if there is any."""
+    return listed(acls, MAX_LISTED, _MAX_TEXT)
 
 
 def after_denies(mask: int, operations: int) -> tuple[int, int]:
@@ -82,16 +88,16 @@ class Ends:
         return None if first is None else datetime.fromtimestamp(first, UTC)
 
 
-def sorted_in_steps(texts: Collection[str]) -> Generator[None, None, list[str]]:
-    """The texts in order. However many they are, no step sorts more than a thousand."""
-    if len(texts) <= _RUN:
-        return sorted(texts)
-    left, runs = iter(texts), list[list[str]]()
-    while run := sorted(islice(left, _RUN)):
+def sorted_in_steps(items: Collection[T], key: Callable[[T], SortKey | str]) -> Generator[None, None, list[T]]:
+    """The items in order. However many they are, no step sorts more than a thousand."""
+    if len(items) <= _RUN:
+        return sorted(items, key=key)
+    left, runs = iter(items), list[list[T]]()
+    while run := sorted(islice(left, _RUN), key=key):
         runs.append(run)
         yield
-    found: list[str] = []
-    merged = merge(*runs)
+    found: list[T] = []
+    merged = merge(*runs, key=key)
     while some := list(islice(merged, _RUN)):
         found += some
         yield

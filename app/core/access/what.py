@@ -2,18 +2,19 @@
 
 A row is what ALLOWs on one pattern and for one host give. Operations that a DENY forbids on all of its names and for
 all of its hosts are not among them any more; DENYs that forbid them on a part of it are listed with it. A request is
-allowed if any row covers it and none of that row's DENYs does.
+allowed if any row covers it and none of that row's DENYs does. If it has too many DENYs for one row, the rows after it
+have the same pattern and host, and the next of them.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import heappop, heappush
 from itertools import chain
 
-from app.core.access.holdings import Ends, First, Listed, sorted_in_steps
+from app.core.access.holdings import MAX_LISTED, Ends, First, Listed, first_listed, sorted_in_steps
 from app.core.access.host_keys import NOBODY, client_key, host_key
 from app.core.access.regions import acl_key
 from app.core.digest import seconds_of
@@ -21,7 +22,7 @@ from app.core.groups import Groups, speaking_of
 from app.core.image import AuthorizerImage
 from app.core.index.denies import denies_of
 from app.core.index.search import search
-from app.core.index.table import sort_key
+from app.core.index.table import SortKey, sort_key
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
@@ -35,8 +36,17 @@ _LAST_CODE = 127
 _LAST_HOST = "~"
 """Behind every host that a client may have."""
 
-Place = tuple[int, str, int, str]
-"""A resource type and name, a pattern type and a host, after which the next rows come."""
+_FIRST_CODE = -1
+"""Before every operation and permission type."""
+
+PatternAndHost = tuple[int, str, int, str]
+"""A resource type and name, a pattern type and a host, in the order of the rows."""
+
+Place = tuple[int, str, int, str | tuple[str, SortKey]]
+"""The pattern and host after which the next rows come.
+
+With a DENY beside the host, they have the same pattern and host, and what comes after the DENY in `cut_out`.
+"""
 
 Denies = dict[str, list[StandardAcl]]
 """DENYs on one pattern, by the key of their hosts."""
@@ -62,7 +72,8 @@ class Holding:
 
     `operations` are what ALLOWs here give, and `denied` what they would give if no DENY forbade it on all of this.
     `listed` are those ALLOWs, and before them those DENYs; `cut_out` are the DENYs that forbid any of the operations
-    for a part of the names or hosts. `ends_at` is when the first of the operations is lost.
+    for a part of the names or hosts, and `is_last` is false if the next row has more of them. `ends_at` is when the
+    first of the operations is lost.
     """
 
     resource_type: ResourceType
@@ -73,6 +84,7 @@ class Holding:
     denied: int
     listed: Listed
     cut_out: Listed
+    is_last: bool
     ends_at: datetime | None
 
 
@@ -94,21 +106,22 @@ class WhatCan:
         self._now = image.now
         self._question = question
         self._client = None if question.address is None else client_key(question.address)
-        self._after = after
+        self._after, self._after_deny = _pattern_and_deny(after)
         self._denies: defaultdict[ResourceType, dict[str, Denies]] = defaultdict(dict)
         self._denied_names: dict[ResourceType, list[str]] = {}
         self._denied_lengths: dict[ResourceType, list[int]] = {}
 
     def place_of(self, row: Holding) -> Place:
         host = row.host if self._client is None else _LAST_HOST
-        return int(row.resource_type), row.resource_name, int(row.pattern_type), host
+        end = host if row.is_last else (host, _sort_key(row.cut_out.acls[-1]))
+        return int(row.resource_type), row.resource_name, int(row.pattern_type), end
 
     def steps(self) -> Iterator[None]:
         if self.is_super_user:
             return
         yield from self._collect_denies()
         allows: list[StandardAcl] = []
-        place: Place | None = None
+        place: PatternAndHost | None = None
         for acl in self._in_order():
             if acl is None:
                 yield
@@ -121,7 +134,7 @@ class WhatCan:
         if allows:
             yield from self._add_row(allows)
 
-    def _place(self, acl: StandardAcl) -> Place:
+    def _place(self, acl: StandardAcl) -> PatternAndHost:
         b = acl.binding
         return (
             int(b.resource_type),
@@ -139,7 +152,7 @@ class WhatCan:
     def _in_order(self) -> Iterator[StandardAcl | None]:
         """The ALLOWs of all the principals together, in the order of the rows; None for a step."""
         streams = [_Stream(self._allows(each)) for each in self._question.speaking]
-        first: list[tuple[Place, int]] = []
+        first: list[tuple[PatternAndHost, int]] = []
         for number, stream in enumerate(streams):
             yield from self._put_next(first, number, stream)
         while first:
@@ -149,7 +162,7 @@ class WhatCan:
                 yield acl
             yield from self._put_next(first, number, streams[number])
 
-    def _put_next(self, first: list[tuple[Place, int]], number: int, stream: "_Stream") -> Iterator[None]:
+    def _put_next(self, first: list[tuple[PatternAndHost, int]], number: int, stream: "_Stream") -> Iterator[None]:
         while not stream.acls and not stream.ended:
             stream.take()
             yield None
@@ -161,7 +174,10 @@ class WhatCan:
         if self._after is None:
             return search(self._index, of_one)
         resource_type, name, pattern_type, host = self._after
-        return search(self._index, of_one, (resource_type, name, pattern_type, principal, host, _LAST_CODE, _LAST_CODE))
+        code = _LAST_CODE
+        if self._after_deny is not None:
+            host, code = host if self._client is None else "", _FIRST_CODE
+        return search(self._index, of_one, (resource_type, name, pattern_type, principal, host, code, code))
 
     def _collect_denies(self) -> Iterator[None]:
         for principal in self._question.speaking:
@@ -173,7 +189,7 @@ class WhatCan:
                 if acl is None or not number % _STEP:
                     yield
         for resource_type, by_name in self._denies.items():
-            self._denied_names[resource_type] = yield from sorted_in_steps(by_name)
+            self._denied_names[resource_type] = yield from sorted_in_steps(by_name, str)
             self._denied_lengths[resource_type] = sorted(set(map(len, by_name)))
 
     def _add_row(self, allows: list[StandardAcl]) -> Iterator[None]:
@@ -187,7 +203,7 @@ class WhatCan:
             ends.add(gives, _ends_at(acl))
         allowed &= _SUPPORTED[b.resource_type]
         name, host = acl_key(b), host_key(b.host)
-        operations, crossing, cut_out = allowed, list[StandardAcl](), First(_order)
+        operations, crossing = allowed, list[StandardAcl]()
         for deny, is_for_all in self._denies_on(b.resource_type, self._wider_names(b.resource_type, name), host):
             if deny is None:
                 yield
@@ -196,13 +212,13 @@ class WhatCan:
             elif DENY_MASK[deny.binding.operation] & allowed:
                 operations &= ~DENY_MASK[deny.binding.operation]
                 found.add(deny)
+        cut_out = list[StandardAcl]()
         narrower = self._denies_on(b.resource_type, self._narrower_names(b.resource_type, name), host)
         for number, (deny, _) in enumerate(chain(((each, False) for each in crossing), narrower), 1):
             if deny is not None and DENY_MASK[deny.binding.operation] & operations:
-                cut_out.add(deny)
+                cut_out.append(deny)
             if deny is None or not number % _STEP:
                 yield
-        self.done = self._place(allows[0])
         if allowed:
             row = Holding(
                 resource_type=b.resource_type,
@@ -212,11 +228,29 @@ class WhatCan:
                 operations=operations,
                 denied=allowed & ~operations,
                 listed=found.listed(_itself),
-                cut_out=cut_out.listed(_itself),
+                cut_out=Listed(),
+                is_last=True,
                 ends_at=ends.first(operations),
             )
-            self.rows.append(row)
+            yield from self._add_with(cut_out, row, self._place(allows[0]))
+        self.done = self._place(allows[0])
         yield
+
+    def _add_with(self, cut_out: Sequence[StandardAcl], row: Holding, place: PatternAndHost) -> Iterator[None]:
+        """The row, as many times as it takes to list all of `cut_out`."""
+        left = yield from sorted_in_steps(cut_out, _sort_key)
+        if self._after_deny is not None and place == self._after:
+            left = left[bisect_right(left, self._after_deny, key=_sort_key) :]
+            if not left:
+                return
+        at, is_last = 0, False
+        while not is_last:
+            some = first_listed(left[at : at + MAX_LISTED])
+            at += len(some)
+            is_last = at >= len(left)
+            self.rows.append(replace(row, cut_out=Listed(some, len(cut_out)), is_last=is_last))
+            self.done = self.place_of(self.rows[-1])
+            yield
 
     def _denies_on(
         self, resource_type: ResourceType, names: Iterable[str], host: str
@@ -264,14 +298,27 @@ class _Stream:
         self.acls = [] if some is None else some[::-1]
 
 
+def _pattern_and_deny(place: Place | None) -> tuple[PatternAndHost | None, SortKey | None]:
+    if place is None:
+        return None, None
+    resource_type, name, pattern_type, host = place
+    if isinstance(host, str):
+        return (resource_type, name, pattern_type, host), None
+    return (resource_type, name, pattern_type, host[0]), host[1]
+
+
 def _ends_at(acl: StandardAcl) -> int | None:
     """The second since 1970 at which an ALLOW ends; a DENY holds until its removal comes."""
     is_allow = acl.binding.permission_type is AclPermissionType.ALLOW
     return seconds_of(acl.expires_at) if is_allow and acl.expires_at is not None else None
 
 
+def _sort_key(acl: StandardAcl) -> SortKey:
+    return sort_key(acl.binding)
+
+
 def _order(acl: StandardAcl) -> tuple[object, ...]:
-    return acl.binding.permission_type is AclPermissionType.ALLOW, *sort_key(acl.binding)
+    return acl.binding.permission_type is AclPermissionType.ALLOW, *_sort_key(acl)
 
 
 def _itself(acl: StandardAcl) -> StandardAcl:

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from app.core.access.holdings import Ends, First, Listed, after_denies, sorted_in_steps
 from app.core.access.host_keys import END, NOBODY, addresses_in, client_key, host_key
+from app.core.groups import exclude_groups
 from app.core.image import AuthorizerImage
 from app.core.index.holders import Holders, RankedRow
 from app.core.index.masks import DENY_SHIFT, PACKED_MASKS
@@ -20,8 +21,6 @@ from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclPermissionType, Resource
 from app.core.kafka.hosts import ClientAddress
 
 _STEP = 100
-_OWN = 1 << 2 * DENY_SHIFT
-"""Marks that a principal's own ACLs have a part in a mask."""
 _DENY = int(AclPermissionType.DENY)
 _END = "~"
 """Behind the keys of all hosts."""
@@ -78,9 +77,13 @@ class _Region:
 
     key: str
     mask: int
+    own: int
+    """How many hosts of the principal's own ACLs match them."""
     parent: "_Region | None"
     left: int
     """How many addresses the keys below leave."""
+    row: "_Region | None" = None
+    """The nearest region with a row: this one, or one around it."""
 
 
 class WhoCan:
@@ -98,7 +101,7 @@ class WhoCan:
         self._client = None if question.address is None else client_key(question.address)
         self._after = after
         self._is_open = image.config.allow_everyone_if_no_acl_found
-        self._super_users = image.config.super_users
+        self._super_users = exclude_groups(image.config.super_users)
         self._table = image.index.table
         self._ends = image.index.table.ends if len(image.index.table.ends) else None
         self._now = image.now
@@ -133,7 +136,10 @@ class WhoCan:
             after = _END if self._after[1] is None else self._after[1]
         found = yield from self._regions(own, everyone)
         for number, region in enumerate(found, 1):
-            if (after is None or region.key > after) and self._is_told(region, own):
+            around = None if region.parent is None else region.parent.row
+            has_row = self._has_row(region, around)
+            region.row = region if has_row else around
+            if has_row and (after is None or region.key > after):
                 yield from self._add_row(principal, region, own, everyone)
                 yield
             elif not number % _STEP:
@@ -172,29 +178,30 @@ class WhoCan:
         if not own:
             return found
         above: _Region | None = None
-        keys = yield from sorted_in_steps({*own, *everyone})
+        keys = yield from sorted_in_steps({*own, *everyone}, str)
         for number, key in enumerate(keys, 1):
             while above is not None and not key.startswith(above.key):
                 above = above.parent
-            mask = 0 if above is None else above.mask
-            mask |= own[key].mask | _OWN if key in own else 0
-            mask |= everyone[key].mask if key in everyone else 0
+            mask, count = (0, 0) if above is None else (above.mask, above.own)
+            for hosts in (own, everyone):
+                mask |= hosts[key].mask if key in hosts else 0
             addresses = addresses_in(key)
             if above is not None:
                 above.left -= addresses
-            above = _Region(key, mask, above, addresses)
+            above = _Region(key, mask, count + (key in own), above, addresses)
             found.append(above)
             if not number % _STEP:
                 yield
         # All that match one client nest, and the narrowest says what it can do.
         return found if self._client is None else found[-1:]
 
-    def _is_told(self, region: _Region, own: _Hosts) -> bool:
-        if not region.mask & _OWN:
+    def _has_row(self, region: _Region, around: _Region | None) -> bool:
+        """INVARIANT: where a region with clients has no row, `around`, which a reader takes instead, says the same."""
+        if not region.own:
             return False
         if self._client is not None:
             return True
-        is_new = region.key in own or region.parent is None or self._answer(region) != self._answer(region.parent)
+        is_new = around is None or region.own > around.own or self._answer(region) != self._answer(around)
         return is_new and (region.left > 0 or region.key.endswith(END))
 
     def _answer(self, region: _Region) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from app.core.authorize import Authorization
 from app.core.grouped import authorization_of
-from app.core.groups import GROUP_PREFIX, Groups, groups_of
+from app.core.groups import Groups, groups_of, is_group
 from app.core.image import AuthorizerImage, ImageBuilder
 from app.core.kafka.bindings import AclRow
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
@@ -103,7 +103,7 @@ class Bucket:
             self.after.add(rows)
         elif self._changed:
             wanted = self._changed | {WILDCARD_PRINCIPAL}
-            self.after.add([row for row in rows if row[6] in wanted or row[6].startswith(GROUP_PREFIX)])
+            self.after.add([row for row in rows if row[6] in wanted or is_group(row[6])])
 
     def answers(self, questions: Iterable[Question]) -> tuple[list[Answer], list[Answer]]:
         ask_before, ask_after, changed = self.before.answer, self.after.answer, self._changed
@@ -118,4 +118,4 @@ class Bucket:
     @property
     def _changes_for_many(self) -> bool:
         """Whether ACLs that apply to more than one principal change."""
-        return any(each == WILDCARD_PRINCIPAL or each.startswith(GROUP_PREFIX) for each in self._changed)
+        return any(each == WILDCARD_PRINCIPAL or is_group(each) for each in self._changed)

@@ -4,6 +4,8 @@ Only the driver loads this module: the packages that `app.formats` needs may be 
 """
 
 import io
+import os
+import stat
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +16,7 @@ from app.core.kafka.filters import AclBindingFilter
 from app.formats.arguments import one_line
 from app.formats.delete_bodies import parse_delete_body
 from app.formats.registry import AclFormat, format_named, read_entries, unrecognised
-from app.formats.saved_plans import is_saved_plan, parse_saved_plan
+from app.formats.saved_plans import SavedPlanFault, is_saved_plan, parse_saved_plan
 from app.pipeline.access.changes import Candidate, FilterSet, Step
 from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.spark.errors import PipelineError
@@ -52,7 +54,7 @@ def _steps(kind: str, path: str, format_name: str | None) -> list[Step]:
 
 def _opened(path: str) -> IO[bytes]:
     file = Path(path).open("rb")  # noqa: SIM115 - closed by the caller, or below
-    if file.seekable():
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     with file:
         return io.BytesIO(_whole(file))
@@ -103,9 +105,10 @@ def _bindings(path: str, raw: IO[bytes], given: AclFormat | None, head: bytes) -
 
 
 def _saved_plan(path: str, raw: IO[bytes]) -> list[Step]:
-    plan = parse_saved_plan(_whole(raw))
-    if plan is None:
-        raise PipelineError("is not a plan that this version of klamm has saved; make one with klamm plan --save")
+    try:
+        plan = parse_saved_plan(_whole(raw))
+    except SavedPlanFault as fault:
+        raise PipelineError(str(fault)) from None
     created, deleted = ([each.binding for each in some] for some in (plan.create, plan.delete))
     exactly = [AclBindingFilter(**{name: getattr(acl, name) for name in BINDING_FIELDS}) for acl in deleted]
     return [

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from app.core.groups import exclude_groups
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, ResourceType
 from app.core.kafka.operations import supported_operations
 from app.pipeline.access.lookup import Access, parse_resource, who_can
@@ -53,9 +54,9 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         acls = few(_on(snapshot.in_effect, resource_type, name))
     context.metrics.count("acls_read", len(acls))
     supers = super_users_of(snapshot.configs, arguments.super_users)
-    # ACLs have no effect on a super user.
     found = who_can(acls, resource_type, arguments.host, operation)
-    others = [each for each in found if each.principal not in supers.names]
+    without_rows = exclude_groups(supers.names)
+    others = [each for each in found if each.principal not in without_rows]
     rows = _told_once(others) if arguments.output == "table" else map(_told_each_time, others)
     context.console.rows(_COLUMNS, [*_rows_of(supers, resource_type, operation), *rows], arguments.output)
     if supers.note:

@@ -124,7 +124,10 @@ class WhatCanRow(Reply):
     acl_count: Count
     cut_out: Annotated[
         list[Acl],
-        doc(f"The DENYs that forbid some of the `operations` for some names or hosts; at most {MAX_LISTED}."),
+        doc(
+            f"The DENYs that forbid some of the `operations` for some names or hosts; at most {MAX_LISTED}: the rest "
+            "are in the rows that follow, with the same pattern and host."
+        ),
     ]
     cut_out_count: Count
 
@@ -132,7 +135,8 @@ class WhatCanRow(Reply):
 class WhatCanResponse(Reply):
     """One page, sorted by resource type, name, pattern type and host.
 
-    A request is allowed if some row covers it and that row's `cut_out` does not. Rows may overlap.
+    A request is allowed if some row covers it and that row's `cut_out` does not. Rows may overlap. Rows that follow
+    each other with the same pattern and host are one row, with the `cut_out` of all of them.
     """
 
     rows: list[WhatCanRow]

@@ -2,16 +2,19 @@ import gzip
 import io
 import json
 import os
+import resource
+import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from app.client import acl_files
 from app.client.acl_files import MAX_PROBLEMS, open_acls
 from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
@@ -20,6 +23,7 @@ from app.formats.json_walk import MAX_BODY_BYTES
 from app.formats.lines import MAX_LINE_BYTES
 from tests.updates import topic
 
+KLAMM = str(Path(sys.executable).with_name("klamm"))
 GOOD = {
     "resource_type": "TOPIC",
     "resource_name": "orders",
@@ -339,15 +343,51 @@ def test_a_pipe_is_read_twice(tmp_path: Path) -> None:
     writing.join()
 
 
-def test_a_disk_without_room_for_standard_input_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+@pytest.mark.parametrize("name", ["/dev/zero", "-", "pipe"])
+def test_what_does_not_end_is_read_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(acl_files, "MAX_COPIED_BYTES", 1_000_000)
+    path = str(tmp_path / name)
+    if name == "pipe":
+        os.mkfifo(path)
 
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(LINE)))
-    monkeypatch.setattr("shutil.copyfileobj", full)
-    place = tempfile.gettempdir()
-    with pytest.raises(UsageError, match=rf"can't copy `<standard input>` to `{place}` \(No space"), open_acls("-"):
-        pass
+        def write() -> None:
+            with suppress(BrokenPipeError), Path(path).open("wb", 0) as pipe:
+                while True:
+                    pipe.write(LINE + b"\n")
+
+        writing = threading.Thread(target=write)
+        writing.start()
+    with Path("/dev/zero").open("rb") as zeros:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=zeros))
+        told = r"goes on after 1,000,000 bytes, .*; write it to a file, and name that"
+        with pytest.raises(UsageError, match=told), open_acls(path if name == "pipe" else name):
+            pass
+    if name == "pipe":
+        writing.join()
+
+
+@pytest.mark.parametrize("command", [["plan"], ["import", "--quiet"], ["apply", "--yes"]])
+def test_a_disk_without_room_for_a_device_is_told(command: list[str], tmp_path: Path) -> None:
+    words = [KLAMM, *command, "/dev/zero", "--klamm", "http://127.0.0.1:1", "--as", "User:admin"]
+
+    def fill_soon() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
+
+    ended = subprocess.run(
+        words,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        preexec_fn=fill_soon,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        f"klamm {command[0]}: can't copy `/dev/zero` to `{tmp_path}` (File too large); name another folder with "
+        "TMPDIR\n"
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_was_changed_after_its_check_is_told(path: Path) -> None:

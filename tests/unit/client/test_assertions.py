@@ -65,6 +65,9 @@ def said(text: str) -> str:
         ),
         ("nobody but Group:pii may READ topic:*", "- !Group:pii READ TOPIC LITERAL * *"),
         ("everybody may DescribeTokens user:User:bob", "+ ! DESCRIBE_TOKENS USER LITERAL User:bob *"),
+        ("nobody may DescribeTokens user:User:b*", "- ! DESCRIBE_TOKENS USER PREFIXED User:b *"),
+        ("nobody may DescribeTokens user:*", "- ! DESCRIBE_TOKENS USER LITERAL * *"),
+        ("nobody may ALTER cluster:kafka-cluster", "- ! ALTER CLUSTER LITERAL kafka-cluster *"),
         (
             'User:CN=a,OU=b,C=c may READ group:"g *" from 10.0.0.0/8',
             "+ User:CN=a,OU=b,C=c READ GROUP LITERAL g * 10.0.0.0/8",
@@ -116,6 +119,12 @@ def test_several_resources_and_hosts_are_said_one_by_one() -> None:
         ('User:a may READ topic:"*"', "no ACL can be on the single name *"),
         ("User:a may READ cluster", "READ is not an operation of CLUSTER; it has CREATE"),
         ("User:a may READ topic:x topic:y", "the sentence should end before it"),
+        ("User:a may not ALTER cluster:prod", "the cluster is always called kafka-cluster; write cluster"),
+        ("User:a may not ALTER cluster:*", "the cluster is always called kafka-cluster; write cluster"),
+        ("User:a may not CREATE_TOKENS user:bob", "`bob` is a principal without a type; write one such as user:User:"),
+        ("User:a may not CREATE_TOKENS user::bob", "`:bob` is a principal without a type"),
+        ("nobody may CREATE_TOKENS user:b*", "or user:* for all"),
+        (":a may not READ topic:x", "`:a` is a principal without a type; write one such as User:alice"),
     ],
 )
 def test_what_is_not_understood_is_told_with_the_way_out(sentence: str, told: str) -> None:

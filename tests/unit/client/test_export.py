@@ -159,6 +159,17 @@ def test_a_file_is_written_whole_and_not_over_another(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["acls.csv"]
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    target = tmp_path / "acls"
+    target.write_text("mine")
+    target.chmod(mode)
+    with ScriptedServer(listing({})) as server:
+        run(server, "--output", str(target), "--force")
+    assert target.read_text() != "mine"
+    assert stat.S_IMODE(target.stat().st_mode) == mode
+
+
 def test_a_link_is_followed(tmp_path: Path) -> None:
     target, link = tmp_path / "there", tmp_path / "link"
     target.write_text("old")

@@ -75,6 +75,15 @@ async def test_a_principal_shows_what_it_may_do_and_everything_is_taken_in_one_p
     assert "is not a principal" in (await browser.go("/console/principal?principal=bob", 400)).text
 
 
+async def test_a_pattern_has_one_row_with_all_denies_that_cut_it_out(service: Service, browser: Browser) -> None:
+    denies = [allow("ALL", f"t-{at}", principal="User:*", permission="DENY") for at in range(2_045)]
+    await service.grant([allow("READ", "*", principal="User:bob"), *denies])
+    page = await browser.go("/console/principal?principal=User:bob")
+    assert words(page).count("2,045 DENY") == 1
+    assert page.text.count("to everybody") + page.text.count("for everybody") >= 2_000
+    assert "45 more on the pages of patterns before and after this one" in words(page)
+
+
 async def test_the_table_is_filtered_by_its_address_and_paged(service: Service, browser: Browser) -> None:
     await service.grant([allow("READ", f"t-{at:03}", principal=f"User:u{at % 2}") for at in range(150)])
     page = await browser.go("/console/acls")

@@ -246,3 +246,21 @@ async def test_a_wait_for_hints_that_never_ends_is_replaced(monkeypatch: pytest.
         store.commit([create("a")])
         await asyncio.sleep(0.01)
         assert may_read(authorizer, "a")
+
+
+@in_virtual_time
+async def test_each_new_super_user_in_doubt_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    def told() -> list[str]:
+        return [str(vars(each)["why"]) for each in caplog.records if each.message == "super_user_in_doubt"]
+
+    store = FakeStore()
+    store.commit([AlterConfigs([("super.users", "User:root;user:stored")], "User:root")])
+    async with serving(store) as authorizer:
+        assert [why.partition(" is not")[0] for why in told()] == ["`user:stored`"]
+        store.commit([AlterConfigs([("super.users", "User:root;user:stored;User:a,User:b")], "User:root")])
+        await until(lambda: len(authorizer.image.config.super_users) == 3)
+        assert len(told()) == 2
+        assert told()[1].startswith("`User:a,User:b` is a single principal")
+        store.commit([create("a"), AlterConfigs([("audit.level", "DEBUG")], "User:root")])
+        await until(lambda: may_read(authorizer, "a"))
+        assert len(told()) == 2

@@ -113,7 +113,7 @@ def test_a_file_says_what_flags_do_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("bootstrap.servers=x:1", "line 1: unknown property `bootstrap.servers`"),
+        ("bootstrap.servers=x:1", "line 1: unknown property; known are"),
         ("\n\nprincipal=User:a\nprincipal=User:b", "line 4: `principal` is set twice"),
         ("token=a\ntoken.file=b", "keep one of them"),
         ("principal=alice", "`principal`"),
@@ -126,6 +126,18 @@ def test_a_file_that_says_it_wrongly_is_refused(tmp_path: Path, text: str, told:
     principal = None if text.startswith("principal") else "User:admin"
     with pytest.raises(UsageError, match=told.replace(".", r"\.")):
         make_access(flags(principal=principal, command_config=config(tmp_path, text)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [TOKEN, f"{TOKEN}==", f"  {TOKEN[:20]}:{TOKEN[20:]}", f"tokens={TOKEN}", f"{TOKEN}\\\n{TOKEN}"],
+    ids=["bare", "padded", "in two", "misspelt", "on two lines"],
+)
+def test_a_line_that_is_a_token_is_not_shown(tmp_path: Path, line: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make_access(flags(command_config=config(tmp_path, f"principal=User:a\n{line}\n")))
+    assert "line 2: unknown property; known are principal" in str(caught.value)
+    assert TOKEN[:20] not in str(caught.value)
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])

@@ -1,7 +1,6 @@
 """Ends and owners in a plan: what it changes, what it leaves, how it says so, and what is carried out."""
 
 import io
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from app.core.access.diff import AccessDiff
 from app.core.kafka.bindings import KEEP, NO_TERMS, AclBinding, AclTerms, NewAcl
 from app.formats.command_errors import UsageError
 from app.formats.registry import FORMATS, AclFormat, format_named
+from tests.saved_plans import fields_of, write_sealed
 from tests.scripted_server import ScriptedServer, reply
 from tests.updates import topic
 
@@ -83,7 +83,7 @@ def test_a_change_alone_is_something_to_do() -> None:
 
 def test_they_survive_in_a_saved_plan(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
-    save_plan(str(path), "http://klamm:8080", PLAN)
+    save_plan(str(path), "http://klamm:8080", PLAN, force=False)
     assert load_plan(str(path)) == ("http://klamm:8080", PLAN)
 
 
@@ -97,10 +97,10 @@ def test_a_saved_plan_that_changes_what_is_other_meanwhile_does_not_fit() -> Non
 @pytest.mark.parametrize("field", [{"expires_at": "soon"}, {"owner": ""}, {"before": {}}, {"owner": 7}])
 def test_a_saved_plan_with_wrong_terms_is_refused(tmp_path: Path, field: dict[str, object]) -> None:
     path = tmp_path / "plan.json"
-    save_plan(str(path), "", PLAN)
-    body = json.loads(path.read_text())
-    body["change"][0] |= field
-    path.write_text(json.dumps(body))
+    save_plan(str(path), "", PLAN, force=False)
+    fields = fields_of(path)
+    fields["change"][0] |= field
+    write_sealed(path, fields)
     with pytest.raises(UsageError, match="is not a plan"):
         load_plan(str(path))
 

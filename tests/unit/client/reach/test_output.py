@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from app.client.reach.what import print_holdings
+from app.client.reach.what import join_rows, print_holdings
 from app.client.reach.who import print_holders
 from app.core.kafka.codes import ResourceType
 from app.formats.csv_cells import unmarked
@@ -89,6 +89,17 @@ def test_what_can_is_told_with_what_denies_cut_out() -> None:
         "ALLOW READ to User:alice from any host on topic:ord (PREFIXED: all names with this prefix)",
         "DENY ALL for User:* from 10.1.2.3 on topic:orders until 2030-01-31T18:00:00Z",
     ]
+
+
+def test_rows_of_one_pattern_and_host_are_joined() -> None:
+    names = {"resource_type": "TOPIC", "pattern_type": "PREFIXED", "resource_name": "ord"}
+    denies = [acl(f"TOPIC orders LITERAL User:* 10.1.2.{number} ALL DENY") for number in range(3)]
+    one, other = {**names, **holder(), "cut_out_count": 3}, {**names, **holder(host="10.0.0.1"), "cut_out_count": 0}
+    parts = [{**one, "cut_out": denies[:2]}, {**one, "cut_out": denies[2:]}, {**other, "cut_out": []}]
+    assert join_rows(parts) == [{**one, "cut_out": denies}, {**other, "cut_out": []}]
+    assert join_rows([]) == []
+    text = what(*join_rows(parts))
+    assert all(f"DENY ALL for User:* from 10.1.2.{number} on topic:orders" in text for number in range(3))
 
 
 @each_case(

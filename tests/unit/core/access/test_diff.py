@@ -44,6 +44,15 @@ def row(change: AccessChange) -> str:
     return " ".join(parts) + "".join(f" !{pattern_type.name} {name}" for pattern_type, name in change.names.besides)
 
 
+def test_a_group_that_shares_its_name_with_a_super_user_is_still_a_group() -> None:
+    alice, group = "TOPIC a LITERAL User:alice * READ ALLOW", "TOPIC a LITERAL Group:g * READ ALLOW"
+    everybody, denied = "TOPIC a LITERAL User:* * READ ALLOW", "TOPIC a LITERAL Group:g * READ DENY"
+    config = AuthorizerConfig(frozenset({"Group:g", "User:root"}))
+    assert told(diff([alice, group], [alice], config)) == ["- Group:g * READ,DESCRIBE TOPIC LITERAL a"]
+    assert told(diff([], [everybody], config)) == ["+ User:*!User:root * READ,DESCRIBE TOPIC LITERAL a"]
+    assert told(diff([everybody], [everybody, denied], config)) == ["- Group:g * READ TOPIC LITERAL a"]
+
+
 @pytest.mark.long
 def test_a_flip_is_never_missing_and_never_invented() -> None:
     for seed in range(SEEDS):

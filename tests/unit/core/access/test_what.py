@@ -29,7 +29,26 @@ def rows_of(
     found = WhatCan(image, WhatQuestion(principal, address, groups))
     for _ in found.steps():
         pass
-    return found.rows
+    return whole(found.rows)
+
+
+def whole(rows: list[Holding]) -> list[Holding]:
+    """The rows with all of their `cut_out`, as a reader puts them together."""
+    joined: list[Holding] = []
+    for row in rows:
+        if joined and pattern_and_host(joined[-1]) == pattern_and_host(row):
+            before = joined.pop()
+            assert not before.is_last
+            acls = (*before.cut_out.acls, *row.cut_out.acls)
+            joined.append(replace(row, cut_out=replace(row.cut_out, acls=acls)))
+        else:
+            joined.append(row)
+    assert all(row.is_last and len(row.cut_out.acls) == row.cut_out.count for row in joined)
+    return joined
+
+
+def pattern_and_host(row: Holding) -> tuple[object, ...]:
+    return row.resource_type, row.pattern_type, row.resource_name, row.host
 
 
 def covers(pattern_type: PatternType, pattern: str, name: str) -> bool:

@@ -105,6 +105,14 @@ def questions_asked(seed: int) -> int:
     return count
 
 
+def test_a_group_that_shares_its_name_with_a_super_user_has_rows() -> None:
+    acls = [AclBinding.from_words(f"TOPIC a LITERAL {who} * READ ALLOW".split()) for who in ("Group:g", "User:root")]
+    image = image_of(numbered(acls), AuthorizerConfig(frozenset({"Group:g", "User:root"})))
+    for address in (None, parse_address("10.1.2.3")):
+        rows, _ = rows_of(image, WhoQuestion(ResourceType.TOPIC, "a", 1 << AclOperation.READ, address))
+        assert [(row.principal, row.operations) for row in rows] == [("Group:g", 1 << AclOperation.READ)]
+
+
 def test_hosts_that_narrower_ones_take_all_of_are_not_told() -> None:
     acls = [
         AclBinding.from_words(f"TOPIC a LITERAL User:a {host} READ {word}".split())

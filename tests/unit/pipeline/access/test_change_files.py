@@ -15,6 +15,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
 from app.formats.registry import FORMATS, format_named
+from app.pipeline.access import change_files
 from app.pipeline.access.change_files import read_candidate
 from app.pipeline.access.changes import Candidate, Fate, FilterSet, Step, new_id, refuse_excessive
 from app.pipeline.spark.errors import PipelineError
@@ -161,15 +162,21 @@ def test_a_saved_plan_is_what_it_creates_and_what_it_deletes(tmp_path: Path) -> 
     path, (new_acl, old) = tmp_path / "tidy.plan", _acls()
     token = str(Token(UUID(int=1), 5))
     plan = Plan(token, Prune(True, frozenset(), ()), unending([new_acl]), (), unending([old]), 1, 0, 2)  # noqa: FBT003 - the order of a tuple
-    save_plan(str(path), "http://127.0.0.1:8080", plan)
+    save_plan(str(path), "http://127.0.0.1:8080", plan, force=False)
     candidate = read_candidate([("create", str(path))])
     assert candidate.fate(new_acl, there=False) == Fate(there=True, gone=False, created_by=0)
     assert candidate.fate(old, there=True) == Fate(there=False, gone=True, deleted_by=1)
     with pytest.raises(PipelineError, match="give a saved plan to --create"):
         read_candidate([("delete", str(path))])
-    path.write_text(path.read_text().replace('"klamm_plan": 2', '"klamm_plan": 3'))
-    with pytest.raises(PipelineError, match="not a plan that this version of klamm has saved"):
-        read_candidate([("create", str(path))])
+    sealed = path.read_text()
+    for before, after, fault in (
+        ('"klamm_plan": 3', '"klamm_plan": 2', "is a plan that an earlier version of klamm has saved; plan again"),
+        ('"unchanged": 1', '"unchanged": 0', "has been edited since it was saved"),
+        ('"klamm_plan": 3', '"klamm_plan": "3"', "not a plan that this version of klamm has saved"),
+    ):
+        path.write_text(sealed.replace(before, after))
+        with pytest.raises(PipelineError, match=fault):
+            read_candidate([("create", str(path))])
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
@@ -178,6 +185,13 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "latin.json").write_bytes('{"bindings": ["é"]}'.encode("latin-1"))
     with pytest.raises(PipelineError, match="not UTF-8"):
         read_candidate([("create", str(tmp_path / "latin.json"))])
+
+
+@pytest.mark.parametrize("kind", ["create", "delete"])
+def test_a_device_without_end_is_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_files, "MAX_FILE_BYTES", 1_000_000)
+    with pytest.raises(PipelineError, match=f"--{kind} /dev/zero: larger than 1000000 bytes"):
+        read_candidate([(kind, "/dev/zero")])
 
 
 def test_bodies_are_read_as_the_service_reads_them(tmp_path: Path) -> None:

@@ -90,6 +90,44 @@ async def test_what_can_tells_patterns_and_what_denies_cut_out(service: Service)
     ]
 
 
+@each_case("limit", [1, 2, 1_000])
+async def test_all_denies_that_cut_out_are_told_in_as_many_rows_as_it_takes(service: Service, limit: int) -> None:
+    hosts = [f"10.0.0.{number}" for number in range(45)]
+    denies = [allow("ALL", "orders", principal="User:*", host=host, permission="DENY") for host in hosts]
+    await service.grant([*denies, *ACLS])
+    for more in ({}, {"principal": "User:bob"}):
+        rows: list[Any] = []
+        page: Any = {"next_cursor": None}
+        while not rows or page["next_cursor"] is not None:
+            page = await ask(service, "/v1/what-can", limit=limit, cursor=page["next_cursor"], **more)
+            assert len(page["rows"]) <= limit
+            rows += page["rows"]
+        of_all = [row for row in rows if row["resource_name"] == "*"]
+        assert [(len(row["cut_out"]), row["cut_out_count"]) for row in of_all] == [(20, 45), (20, 45), (5, 45)]
+        assert len({str({**row, "cut_out": []}) for row in of_all}) == 1
+        assert sorted(each["host"] for row in of_all for each in row["cut_out"]) == sorted(hosts)
+
+
+async def test_a_row_that_loses_denies_between_two_pages_goes_on_behind_those_that_were_told(service: Service) -> None:
+    denies = [
+        allow("ALL", "orders", principal="User:*", host=f"10.0.0.{number}", permission="DENY")
+        for number in range(100, 145)
+    ]
+    await service.grant([*denies, *ACLS])
+    page = await ask(service, "/v1/what-can", limit=1)
+    within = page["next_cursor"]
+    told = [each["host"] for each in page["rows"][0]["cut_out"]]
+    gone = {"resource_name": "orders", "host": "10.0.0.100", "permission_type": "DENY"}
+    assert (await service.post("/v1/acls/delete", {"context": ADMIN, "filters": [gone]})).status_code == 200
+    page = await ask(service, "/v1/what-can", limit=2, cursor=within)
+    told += [each["host"] for row in page["rows"] for each in row["cut_out"]]
+    assert told == [f"10.0.0.{number}" for number in range(100, 145)]
+    gone = {"resource_name": "orders", "principal": "User:*"}
+    assert (await service.post("/v1/acls/delete", {"context": ADMIN, "filters": [gone]})).status_code == 200
+    page = await ask(service, "/v1/what-can", limit=1, cursor=within)
+    assert what_told(page) == ["TOPIC PREFIXED ord 10.0.0.0/8 +WRITE,DESCRIBE - 1/0"]
+
+
 async def test_a_super_user_has_no_rows_and_what_no_acl_is_on_is_said(service: Service) -> None:
     await service.grant(ACLS)
     assert (await ask(service, "/v1/what-can", principal="User:admin"))["super_user"] is True
