@@ -121,13 +121,15 @@ class AuthorizableRequestContext(Request):
     listener_name: Annotated[Text, doc(f"The broker's listener that received the request, for the logs. {BYTES}")] = (
         UNSET
     )
-    security_protocol: Annotated[Text, doc(f"The security protocol of that listener, such as SASL_SSL. {BYTES}")] = (
+    security_protocol: Annotated[Text, doc(f"That listener's protocol, such as SASL_SSL, for the logs. {BYTES}")] = (
         UNSET
     )
     request_type: Annotated[Int16 | UnsetType | None, doc("Kafka's API key, for the audit log.")] = UNSET
-    request_version: Annotated[Int16 | UnsetType | None, doc("The version of that API.")] = UNSET
+    request_version: Annotated[Int16 | UnsetType | None, doc("The version of that API, for the decision log.")] = UNSET
     client_id: Annotated[Text, doc(f"The client's id as it sends it, for the logs. {BYTES}")] = UNSET
-    correlation_id: Annotated[Int32 | UnsetType | None, doc("The correlation id of the client's request.")] = UNSET
+    correlation_id: Annotated[
+        Int32 | UnsetType | None, doc("The id of the client's request, for the decision log.")
+    ] = UNSET
     groups: Annotated[
         GroupNames | UnsetType | None,
         doc(
