@@ -73,6 +73,14 @@ IfUnchangedSince = Annotated[
     ),
 ]
 TimeoutMs = Annotated[WaitMs | UnsetType | None, doc("How long to wait until this replica has applied the change.")]
+SearchTimeoutMs = Annotated[
+    WaitMs | UnsetType | None,
+    doc(
+        "How long the answer may take: 503 if this replica does not reach `at_least` by then, 504 if the search takes "
+        "longer. If absent or null, `request.timeout.ms` limits the wait for `at_least`, and nothing the search. A "
+        "search with `at` is not cut short."
+    ),
+]
 Token = Annotated[
     str | None,
     doc("The state of the store that this answer is based on, to send as `at_least`; null before the first load."),
@@ -81,7 +89,7 @@ ErrorCode = Annotated[int, doc("Kafka's error number; 0 means no error.")]
 Code = Annotated[
     str,
     doc(
-        "Kafka's error name: NONE, INVALID_REQUEST, POLICY_VIOLATION, UNSUPPORTED_VERSION, "
+        "Kafka's error name: NONE, INVALID_REQUEST, POLICY_VIOLATION, "
         "SECURITY_DISABLED, TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, "
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, DELEGATION_TOKEN_AUTHORIZATION_FAILED or UNKNOWN_SERVER_ERROR; "
         "more may be added."
