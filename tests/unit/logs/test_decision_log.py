@@ -280,6 +280,7 @@ def test_what_can_not_be_written_at_the_end_is_counted_and_told(
 ) -> None:
     log = make()
     (tmp_path / "log").rmdir()
+    (tmp_path / "log").touch()
     log.take(decided("a", "b"))
     with caplog.at_level(logging.ERROR):
         closed(log)
@@ -303,6 +304,7 @@ def test_waiting_for_a_disk_is_not_busy(
     log = make()
     monkeypatch.setattr(log, "_closing", Waiting())
     (tmp_path / "log").rmdir()
+    (tmp_path / "log").touch()
     log._pending.append((0.0, decided("a"), 1, 0))
     log._run()
     assert waits[0] is not None
