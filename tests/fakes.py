@@ -225,8 +225,8 @@ class FakeStore:
         self.poll_fault: Exception | None = None
         self.clock_ahead = timedelta(0)
         self.says_no_time = False
-        self.answer_takes_s = 0.0
-        """How long an answer to a poll is on its way."""
+        self.question_takes_s = self.answer_takes_s = 0.0
+        """How long a poll is on its way to the store, and its answer back."""
         self.wrong_hash: bytes | None = None
         """What every record's hash is said to be, against the head's and the snapshot's word."""
         self._gates: dict[str, asyncio.Event] = {}
@@ -510,6 +510,8 @@ class FakeFeed:
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         self.polls.append((applied_offset, limit))
         store = self.store
+        if store.question_takes_s:
+            await asyncio.sleep(store.question_takes_s)
         await store.reach("poll")
         if store.poll_fault is not None:
             raise store.poll_fault

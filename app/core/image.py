@@ -118,6 +118,17 @@ class AuthorizerImage:
         """The same ACLs as they stand at this time."""
         return self if now == self.now else replace(self, now=now, _askers={})
 
+    def end_for_good(self) -> Iterator[None]:
+        """Makes what has ended by `now` stay so, in short steps. The index must not change meanwhile."""
+        return self.index.end_for_good(self.now)
+
+    def set_back(self, now: float) -> "AuthorizerImage":
+        """The same ACLs at a time that may be earlier.
+
+        INVARIANT: what had ended stays ended, so take all steps of `end_for_good` first.
+        """
+        return replace(self, now=now, _askers={}, _unions=Unions())
+
     def asker(self, address: ClientAddress) -> ClientAddress:
         """The address as of this image's time; the same object each time, as masks remember which one they answered."""
         asker = self._askers.get(address.text)
@@ -135,6 +146,11 @@ class AuthorizerImage:
         """Whether the table's row is an ALLOW that has ended but is not removed yet."""
         ends_at = self.index.table.ends.get(row)
         return ends_at is not None and ends_at <= self.now
+
+    def has_acl_ended(self, acl: StandardAcl) -> bool:
+        """The same of one of its ACLs."""
+        row = None if acl.expires_at is None else self.index.table.find(acl.id.bytes)
+        return row is not None and self.has_ended(row)
 
     def apply(self, transaction: Sequence[Record]) -> "AuthorizerImage":
         """The image after one whole transaction of the feed. The index is changed in place.

@@ -2,24 +2,35 @@
 
 The store's clock is read at some time between a question and its answer. Counted from when the question was asked, the
 result is never behind the store: what ends by it ends early by the time that the answer took, and never late. No two
-clocks run alike, so the time since then counts for a little more than it was.
+clocks run alike, so the time since then counts for a little more than it was. Of several answers the one that took
+least is the closest.
 """
 
+from collections import deque
 from datetime import UTC, datetime
 from math import inf
 
+RECENT_S = 30.0
+"""For so long a quick answer counts instead of slower ones. Not longer, as a store's clock that is set forward by less
+than slow answers take does not show in them.
+"""
 _RATE = 1.0005
 """How much faster than this process's clock the store's may run: as much as a kernel slews one to correct it."""
 
 
 class StoreTime:
-    """Seconds since 1970. `clock` is this process's time for each call, from a clock that counts on while suspended."""
+    """Seconds since 1970. `clock` is this process's time for each call, from a clock that counts on while suspended.
 
-    __slots__ = ("_at", "_seconds")
+    Who polls calls `polled`, who follows a stream `answered` and `heard`.
+    """
+
+    __slots__ = ("_at", "_recent", "_seconds")
 
     def __init__(self) -> None:
         self._seconds = inf
         self._at = 0.0
+        self._recent: deque[tuple[float, float]] = deque()
+        """Polls, oldest first: when each was asked, and the store's time. Each gives a later time than those before."""
 
     @property
     def is_known(self) -> bool:
@@ -28,6 +39,19 @@ class StoreTime:
     def looked(self, store_time: datetime, asked_at: float) -> None:
         """Takes the answer to a question that was asked when `clock` was `asked_at`."""
         self._seconds, self._at = store_time.timestamp(), asked_at
+
+    def polled(self, store_time: datetime, asked_at: float, answered_at: float) -> None:
+        """Takes the answer to one of many questions: of those of the last seconds, the closest."""
+        seconds, recent = store_time.timestamp(), self._recent
+        if seconds > self.at_most(answered_at):
+            # The store's clock was set forward, or this one stood still.
+            recent.clear()
+        while recent and recent[-1][1] + (asked_at - recent[-1][0]) * _RATE >= seconds:
+            recent.pop()
+        recent.append((asked_at, seconds))
+        while recent[0][0] < asked_at - RECENT_S:
+            recent.popleft()
+        self._at, self._seconds = recent[0]
 
     def answered(self, store_time: datetime, asked_at: float, answered_at: float) -> None:
         """As `looked`; an answer that took long is left out if the earlier count is closer."""

@@ -80,6 +80,7 @@ class DecisionFiles:
         """Bytes closed since the closed files were last counted; at first enough to count them."""
         self._deleted = 0
         self._may_tell = OncePerMinute(clock)
+        self._device = _device_of(bounds.folder)
 
     def append(self, lines: bytes) -> None:
         file = self._file
@@ -89,6 +90,7 @@ class DecisionFiles:
             file.abandon()
             raise FileNotFoundError(errno.ENOENT, "the open file was removed", str(file.path))
         if file is None:
+            self._make_removed_folder()
             file = self._file = self._opened()
         try:
             file.append(lines)
@@ -112,6 +114,8 @@ class DecisionFiles:
         file = self._file
         if file is not None and (file.size >= self._bounds.rotate_bytes or self._ends_in_s(file) <= 0):
             self.finish()
+        if self._file is None:
+            self._make_removed_folder()
         if self._left_over:
             self._adopt()
         if self._closed_bytes * _LOOKS_PER_KEPT >= self._bounds.retention_bytes:
@@ -128,6 +132,16 @@ class DecisionFiles:
             self._left_over = True
             raise
         self._closed_bytes += max(file.size, _LEAST_BYTES)
+
+    def _make_removed_folder(self) -> None:
+        folder = self._bounds.folder
+        if _device_of(folder) is not None:
+            return
+        # INVARIANT: not where the disk that it was on is missing, whose place the lines would take.
+        if self._device is None or _device_of(folder.parent) != self._device:
+            raise FileNotFoundError(errno.ENOENT, "the folder is gone, or its disk is not mounted", str(folder))
+        folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        _LOG.warning("decision_log_folder_made_again", extra={"folder": folder})
 
     def _opened(self) -> _OpenFile:
         for _ in range(_ATTEMPTS):
@@ -196,6 +210,14 @@ def prepare_folder(folder: Path) -> None:
             f"decision.log.path: can't make, lock and rename files in `{folder}` ({fault.strerror}); name a folder "
             "that this user may write to, or leave decision.log.path out"
         ) from None
+
+
+def _device_of(path: Path) -> int | None:
+    """Of a file or folder; None if there is none."""
+    try:
+        return path.stat().st_dev
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _start() -> str:

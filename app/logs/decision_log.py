@@ -24,6 +24,8 @@ _LOG = logging.getLogger(__name__)
 _REQUEST_BYTES, _ACTION_BYTES = 384, 224
 LONGEST_LINE = 1024 * 1024
 """A list of actions ends before its line gets longer than this: the pipeline reads no longer lines."""
+_PROTOCOL = 32
+"""Characters of a security protocol that a line shows; Kafka's have 14 at most."""
 
 
 class Asked(Protocol):
@@ -37,10 +39,13 @@ class Asker(msgspec.Struct, gc=False):
 
     principal: str
     host: str
-    listener_name: str | UnsetType | None
-    request_type: int | UnsetType | None
-    client_id: str | UnsetType | None
-    caller: str | None
+    listener_name: str | UnsetType | None = UNSET
+    security_protocol: str | UnsetType | None = UNSET
+    request_type: int | UnsetType | None = UNSET
+    request_version: int | UnsetType | None = UNSET
+    client_id: str | UnsetType | None = UNSET
+    correlation_id: int | UnsetType | None = UNSET
+    caller: str | None = None
     groups: Sequence[str] = ()
 
 
@@ -144,14 +149,14 @@ class DecisionLog(LineLog[Decided]):
 def _lines(time_s: float, decided: Decided, part: slice, end: str) -> list[str]:
     position, asker, actions, verdicts, acl_ids = decided
     seconds = int(time_s)
-    request_type = asker.request_type
     head = (
         f"{json_stamp(seconds)}{int((time_s - seconds) * 1_000_000):06d}Z"
         f'","epoch":"{position.epoch}","offset":{position.offset}'
         f',"principal":"{json_content(asker.principal)}","host":"{json_content(asker.host)}"'
-        f',"listener_name":{_text(asker.listener_name)}'
-        f',"request_type":{"null" if request_type is UNSET or request_type is None else request_type}'
-        f',"client_id":{_text(asker.client_id)},"caller":{_text(asker.caller)}'
+        f',"listener_name":{_text(asker.listener_name)},"security_protocol":{_text(_protocol_of(asker))}'
+        f',"request_type":{_number(asker.request_type)},"request_version":{_number(asker.request_version)}'
+        f',"client_id":{_text(asker.client_id)},"correlation_id":{_number(asker.correlation_id)}'
+        f',"caller":{_text(asker.caller)}'
         f"{groups_content(asker.groups)}"
     )
     bodies = [
@@ -190,12 +195,22 @@ def _text(value: str | UnsetType | None) -> str:
     return "null" if value is UNSET or value is None else f'"{json_content(value)}"'
 
 
+def _protocol_of(asker: Asker) -> str | UnsetType | None:
+    protocol = asker.security_protocol
+    return protocol[:_PROTOCOL] if isinstance(protocol, str) else protocol
+
+
+def _number(value: int | UnsetType | None) -> str:
+    return "null" if value is UNSET or value is None else str(value)
+
+
 def _size(decided: Decided) -> int:
     """The most bytes that its lines can take, or about what it takes in memory if that is more."""
     _, asker, actions, _, _ = decided
     head = _REQUEST_BYTES
     kept = 0
-    for text in (asker.principal, asker.host, asker.listener_name, asker.client_id, asker.caller):
+    texts = asker.principal, asker.host, asker.listener_name, _protocol_of(asker), asker.client_id, asker.caller
+    for text in texts:
         if isinstance(text, str):
             head += written_bytes(text)
             kept += getsizeof(text)

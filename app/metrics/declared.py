@@ -57,6 +57,8 @@ WATCH_ENDS = ("draining", "slow", "reload", "caller")
 
 DECISION_LOG_REASONS = ("buffer", "disk")
 
+CLOCK_DIRECTIONS = ("forward", "back")
+
 READINESS_STATES = ("STARTING", "LOADING", "READY", "LAGGING", "FENCED", "DRAINING")
 VERDICTS = tuple(Verdict)
 STATUS_CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
@@ -224,6 +226,12 @@ class Metrics:
     acls_ending_within_a_day: int = _gauge("ACLs in memory that end within a day, at the last count.")
     acls_ended: int = _gauge("ACLs that have ended and are not removed yet, at the last count.")
     acls_expired: int = _counter("ACLs that this process has removed because they had ended.")
+    store_time_corrections: dict[str, int] = _counter_by(
+        "direction",
+        "Times that the database's clock differed by more than 2 s from what was counted: it was set, or this machine "
+        "stood still.",
+        CLOCK_DIRECTIONS,
+    )
     acls_being_loaded: int = _gauge("ACLs read so far by the load in progress; 0 when there is none.")
     last_image_load_seconds: float = _gauge("How long the latest load of a snapshot took.", 0.0)
     image_from_state_file: int = _gauge(

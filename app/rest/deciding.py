@@ -225,8 +225,11 @@ def _asker(request: AuthorizeRequest, authorization: Authorization, mark: Reques
         context.principal,
         authorization.host,
         context.listener_name,
+        context.security_protocol,
         context.request_type,
+        context.request_version,
         context.client_id,
+        context.correlation_id,
         mark.caller,
         context.groups or (),
     )

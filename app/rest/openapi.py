@@ -55,7 +55,7 @@ _DESCRIPTIONS = {
     "431": "The headers are larger than 16 KiB (INVALID_REQUEST)",
     "500": "An unexpected error; its cause is in the service's log (UNKNOWN_SERVER_ERROR)",
     "503": "Unavailable; try again after Retry-After (AUTHORIZER_NOT_READY, STORE_UNAVAILABLE, OFFSET_NOT_AVAILABLE)",
-    "504": "The deadline passed; whether the update was written is unknown (REQUEST_TIMED_OUT)",
+    "504": "The deadline passed; of an update it is unknown whether it was written (REQUEST_TIMED_OUT)",
 }
 
 

@@ -1,5 +1,6 @@
 """Kafka's Authorizer (KIP-504): decisions from the image in memory, updates by way of the store."""
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -40,11 +41,13 @@ from app.runtime.mutator import Mutator
 from app.runtime.options import RuntimeOptions
 from app.runtime.ports import AclStore, ChangeFeed, Images
 from app.runtime.purgatory import INVALID_EPOCH, OTHER_EPOCH, Purgatory
-from app.runtime.readiness import Readiness, StartRequest
+from app.runtime.readiness import MAX_LISTENERS, Readiness, StartRequest
 from app.runtime.rights import ExplainedCaller, Rights
 from app.runtime.state.keeping import StateKeeper
 from app.runtime.updates import Updates
 from app.runtime.watch.watchers import Watchers
+
+_log = logging.getLogger(__name__)
 
 LiteralAction = tuple[AclOperation, ResourceType, str]
 
@@ -101,6 +104,14 @@ class Authorizer:
         Raises InconsistentClusterIdException as soon as the store's cluster is known to be another one.
         """
         self._check_cluster_id(request)
+        _log.info(
+            "broker_starts",
+            extra={
+                "broker_id": request.broker_id,
+                "listeners": [str(each) for each in request.endpoints[:MAX_LISTENERS]],
+                "inter_broker_listener": request.inter_broker_listener_name,
+            },
+        )
         names = [endpoint.listener_name for endpoint in request.endpoints]
         self.readiness.register(names)
         await self.readiness.wait_until_ready(names, self._options.within(wait_s))
@@ -148,13 +159,15 @@ class Authorizer:
             return True
         return not self._loader.image.loading_complete or self._purgatory.has_passed(token)
 
-    async def wait_for(self, at_least: str | None) -> None:
-        """Raises InvalidRequestException, TokenEpochMismatchException, TokenEpochInvalidException,
+    async def wait_for(self, at_least: str | None, timeout_s: float | None = None) -> None:
+        """Waits for the request timeout unless `timeout_s` is given.
+
+        Raises InvalidRequestException, TokenEpochMismatchException, TokenEpochInvalidException,
         AuthorizerNotReadyException before the first load, OffsetNotAvailableException if the image does not reach the
-        token within the request timeout.
+        token in time.
         """
         if at_least is not None:
-            await self._wait_for(Token.parse(at_least), "at_least")
+            await self._wait_for(Token.parse(at_least), "at_least", timeout_s)
 
     async def continues(self, after: Token, *, is_follower: bool, asked_by: Sequence[str]) -> None:
         """Returns once a stream can go on after this token. Raises as `wait_for` does, and StoreUnavailableException.
@@ -177,13 +190,14 @@ class Authorizer:
                 "start again with `snapshot=true`"
             )
 
-    async def _wait_for(self, token: Token, name: str) -> None:
+    async def _wait_for(self, token: Token, name: str, timeout_s: float | None = None) -> None:
         self.rights.check_loaded()
         if not self._loader.image.has(token):
             # The caller knows of a later state than this process: a hint may have been lost.
             self._loader.nudge()
         try:
-            await self._purgatory.wait_for(token, self._options.request_timeout_s, name)
+            within_s = self._options.request_timeout_s if timeout_s is None else self._options.within(timeout_s)
+            await self._purgatory.wait_for(token, within_s, name)
         except TimeoutError:
             raise OffsetNotAvailableException(
                 f"this replica is at `{self._loader.image.token}` and did not reach `{token}` in time; try again"

@@ -139,6 +139,10 @@ class Loader:
         self._askers.append((self._options.clock(), self._purgatory.next_ticket()))
         poll, true_at = await self.polls.next(self.image)
         self._purgatory.confirmed(poll, self._askers_before(true_at))
+        # What the store says after its clock was set back must not be taken for something that had ended before.
+        if self.present.is_ahead:
+            await run_through(self.image.end_for_good())
+            self.present.set_back()
         await self.polls.renounce()
         self._enter(poll.head.epochs)
         for transaction in transactions_of(poll.records):

@@ -12,9 +12,10 @@ from app.runtime.continuity import lost_history, mismatch_of, transactions_of
 from app.runtime.deadlines import bounded
 from app.runtime.options import RuntimeOptions
 from app.runtime.ports import ChangeFeed
-from app.runtime.present import PresentImage
+from app.runtime.present import CLOCK_SET_S, PresentImage
 
 _logger = logging.getLogger(__name__)
+_CLOCK_SET = "the database's clock was set, or this machine stood still; check the clock, as ALLOWs end by it"
 _LOST = "the store has lost changes that this process has seen"
 
 
@@ -52,7 +53,7 @@ class Polls:
         self.cluster_id = poll.head.cluster_id or None
         (self.holds_ended.set if poll.holds_ended else self.holds_ended.clear)()
         if poll.store_time is not None:
-            self._present.looked(poll.store_time, asked_at)
+            self._note_correction(self._present.looked(poll.store_time, asked_at))
         self._metrics.feed_high_watermark = poll.head.last_offset
         lost = lost_history(known, self._still_known(), image, poll)
         mismatch = poll.snapshot_needed or mismatch_of(image, poll)
@@ -89,6 +90,12 @@ class Polls:
         if known is not None and known.offset < image.offset and image.has(known.token):
             self.lost = self.lost or known  # the epoch stays if the store continues it
         await self.renounce()
+
+    def _note_correction(self, by_s: float) -> None:
+        if abs(by_s) <= CLOCK_SET_S:
+            return
+        self._metrics.store_time_corrections["forward" if by_s > 0 else "back"] += 1
+        _logger.warning("store_time_corrected", extra={"by_s": round(by_s, 1), "why": _CLOCK_SET})
 
     def _still_known(self) -> FeedPosition | None:
         """What the store has to continue; None also if it has lost that and no later epoch is known yet."""

@@ -7,6 +7,9 @@ from math import inf
 from app.core.image import AuthorizerImage
 from app.core.store_time import StoreTime
 
+CLOCK_SET_S = 2.0
+"""The store's time is known better than this, as slower polls fail. What changes it by more has set a clock."""
+
 
 class PresentImage:
     """Decisions get their image from `image` alone. It is replaced in one step of the event loop."""
@@ -31,11 +34,30 @@ class PresentImage:
         self._image = image.as_of(self._image.now) if image.index is self._image.index else image
         self._move()
 
-    def looked(self, store_time: datetime, asked_at: float) -> None:
-        """Takes the store's time from the answer to a question asked when `clock` was `asked_at`."""
-        self._store_time.looked(store_time, asked_at)
+    def looked(self, store_time: datetime, asked_at: float) -> float:
+        """Takes the store's time from the answer to a question asked when `clock` was `asked_at`.
+
+        Returns by how many seconds it differs from the count so far: 0 if there was none.
+        """
+        now = self._clock()
+        before = self._store_time.at_most(now)
+        self._store_time.polled(store_time, asked_at, now)
         if self._image.now == inf:
             self._move()
+        self._find_next_end()
+        return 0.0 if before == inf else self._store_time.at_most(now) - before
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether ALLOWs are taken for ended by a time of the store's clock that it has been set back from."""
+        return self._image.now < inf and self._image.now - self._store_time.at_most(self._clock()) > CLOCK_SET_S
+
+    def set_back(self) -> None:
+        """Take the image back to the store's time.
+
+        INVARIANT: all steps of its `end_for_good` were taken, so nothing that has ended comes back.
+        """
+        self._image = self._image.set_back(self._store_time.at_most(self._clock()))
         self._find_next_end()
 
     def next_end_s(self) -> float:

@@ -12,7 +12,7 @@ from enum import Enum
 from app.core.image import AuthorizerImage
 from app.core.kafka.configs import AuthorizerConfig
 
-_MAX_LISTENERS = 64
+MAX_LISTENERS = 64
 
 
 class State(Enum):
@@ -30,6 +30,9 @@ class Endpoint:
     security_protocol: str
     host: str
     port: int
+
+    def __str__(self) -> str:
+        return f"{self.listener_name} {self.security_protocol}://{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class Readiness:
         for name in listeners:
             self._listeners.pop(name, None)
             self._listeners[name] = None
-        while len(self._listeners) > _MAX_LISTENERS:
+        while len(self._listeners) > MAX_LISTENERS:
             del self._listeners[next(iter(self._listeners))]
 
     @property

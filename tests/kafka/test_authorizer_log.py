@@ -69,8 +69,11 @@ def test_the_pipeline_reads_what_a_broker_decides_as_what_the_service_does(
                     "principal": principal,
                     "client_address": "::1",
                     "listener_name": "CLIENT",
+                    "security_protocol": "PLAINTEXT",
                     "request_type": 1,
+                    "request_version": 1,
                     "client_id": "client",
+                    "correlation_id": 1,
                 }
                 service.post("/v1/authorize", {"context": context, "actions": actions})
             host.do("ask", names=[_QUIET], audited=False)

@@ -38,7 +38,10 @@ def test_every_line_is_taken_once_and_comes_back_as_it_was(place: Place) -> None
     rows[8]["time"] = datetime(2026, 11, 2, tzinfo=UTC)
     rows[9]["principal"] = 'User:\u2028\u0085\r\n\t"\\é😀'
     rows[10]["resource_name"] = " \ue000 "
-    place.write("decisions-1.jsonl", [line_of(row) for row in rows[:150]])
+    rows[11] |= {"security_protocol": "SASL_SSL", "request_version": 17, "correlation_id": -(2**31)}
+    lines = [line_of(row) for row in rows[:150]]
+    lines[12] = _as_an_earlier_version_wrote_it(lines[12])
+    place.write("decisions-1.jsonl", lines)
     place.write("decisions-2.jsonl.gz", [b"\n", *(line_of(row) for row in rows[150:300]), b" \t\r\n"])
     place.write("_decisions-3.jsonl", [line_of(row) for row in rows[300:]])
     place.write("notes.txt", [b"no decision\n"])
@@ -61,6 +64,29 @@ def test_every_line_is_taken_once_and_comes_back_as_it_was(place: Place) -> None
         kept = datetime.fromisoformat(found.pop("time")).replace(tzinfo=UTC)
         assert (kept, found) == (row["time"], {name: value for name, value in row.items() if name != "time"})
     _windows(place, rows)
+
+
+def _as_an_earlier_version_wrote_it(line: bytes) -> bytes:
+    added = {"security_protocol", "request_version", "correlation_id"}
+    fields = {name: value for name, value in json.loads(line).items() if name not in added}
+    return json.dumps(fields).encode() + b"\n"
+
+
+def test_decisions_that_an_earlier_version_ingested_are_read(place: Place) -> None:
+    place.write("decisions-1.jsonl", map(line_of, decisions(0, 30)))
+    assert place.run() == 0
+    # As that version wrote its Parquet.
+    for folder in Path(place.home.room("decisions", "log")).glob("day=*/batch=*"):
+        frame = place.spark.read.parquet(str(folder)).drop("security_protocol", "request_version", "correlation_id")
+        frame.write.parquet(str(folder.with_name("_older")))
+        shutil.rmtree(folder)
+        folder.with_name("_older").rename(folder)
+    place.write("decisions-2.jsonl", map(line_of, decisions(30, 30, correlation_id=7)))
+    assert place.run() == 0
+    found = read_decisions(place.spark, place.home).select("offset", "correlation_id").collect()
+    assert {row["offset"]: row["correlation_id"] for row in found} == {
+        offset: None if offset < 30 else 7 for offset in range(60)
+    }
 
 
 def test_what_was_lost_is_named_and_the_oldest_days_may_go(place: Place) -> None:

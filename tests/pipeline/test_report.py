@@ -180,7 +180,7 @@ def test_the_lookup_names_whom_core_allows_and_when_it_was_last_used(
         )
     ]
     log = [
-        (time, "e", 1, who, "10.0.0.1", None, None, None, None, operation, "TOPIC", name, result, "r", None, 1.0, None)
+        (time, "e", 1, who, "10.0.0.1", *[None] * 7, operation, "TOPIC", name, result, "r", None, 1.0, None)
         for time, who, operation, name, result in asked
     ]
     decisions = spark.createDataFrame(log, DECISIONS)
@@ -273,10 +273,7 @@ def test_growth_and_decisions_are_counted_over_time(spark: SparkSession) -> None
             1,
             name,
             "10.0.0.1",
-            None,
-            None,
-            None,
-            None,
+            *[None] * 7,
             "READ",
             "TOPIC",
             "t",

@@ -103,7 +103,7 @@ class WhatCan:
         self.is_super_user = question.principal in image.config.super_users
         """If so, there are no rows: it may do everything, whatever ACLs say."""
         self._index = image.index
-        self._now = image.now
+        self._image = image
         self._question = question
         self._client = None if question.address is None else client_key(question.address)
         self._after, self._after_deny = _pattern_and_deny(after)
@@ -144,7 +144,7 @@ class WhatCan:
         )
 
     def _speaks(self, acl: StandardAcl) -> bool:
-        if acl.has_ended(self._now):
+        if self._image.has_acl_ended(acl):
             return False
         key = host_key(acl.binding.host)
         return key != NOBODY and (self._client is None or self._client.startswith(key))

@@ -245,8 +245,12 @@ class Explaining:
         if verdict is Verdict.SUPER_USER or not (verdict.allowed or self._lacks_allow):
             return ()
         wanted = AclPermissionType.DENY if verdict.allowed else AclPermissionType.ALLOW
-        there, now = still_there(self._image.index, self._near), self._image.now
-        near = [each for each in there if each.acl.binding.permission_type is wanted and not each.acl.has_ended(now)]
+        there = still_there(self._image.index, self._near)
+        near = [
+            each
+            for each in there
+            if each.acl.binding.permission_type is wanted and not self._image.has_acl_ended(each.acl)
+        ]
         if self._lacks_allow:
             near[:0] = map(ended_miss, self._matching.ended.acls())
         return tuple(near[:MAX_NEAR_MISSES])

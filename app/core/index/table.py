@@ -17,6 +17,9 @@ from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, Patt
 SortKey = tuple[int, str, int, str, str, int, int]
 """Order of every list: resource type, resource name, pattern type, principal, host, operation, permission type."""
 
+ENDED = 0
+"""Before any time of a store."""
+
 _ID_SHARDS = 4096
 _FREE_AT_ONCE = 20_000
 
@@ -50,7 +53,7 @@ class AclTable:
         self.terms: ShardedDict[bytes, AclTerms] = ShardedDict()
         """By id, for those ACLs that have any."""
         self.ends: ShardedDict[int, int] = ShardedDict()
-        """By row: when ALLOWs that have an end do so, in seconds since 1970."""
+        """By row: when ALLOWs that have an end do so, in seconds since 1970; ENDED for those that have for good."""
         self.count = 0
 
     def __len__(self) -> int:
@@ -104,6 +107,10 @@ class AclTable:
         elif before is not None:
             self.ends.remove(at)
         return ends_at != before
+
+    def end_for_good(self, at: int) -> None:
+        """An ALLOW that has an end is seen at no time until it is given terms again; it is listed as before."""
+        self.ends.put(at, ENDED)
 
     def release(self, at: int) -> None:
         self.codes[at] = 0

@@ -11,9 +11,9 @@ from app.core.index.containers import ShardedDict, Slots
 from app.core.index.ends import Ends
 from app.core.index.masks import ANY_DENIED, PACKED_MASKS, EndingMask, Entry, HostMasks, with_host
 from app.core.index.names import TypeNames
-from app.core.index.packing import PATTERN_TYPES, operation_in, pack_codes, permission_type_in
+from app.core.index.packing import PATTERN_TYPES, operation_in, pack_codes, permission_type_in, unpack_codes
 from app.core.index.prefixes import PrefixSet
-from app.core.index.table import AclTable
+from app.core.index.table import ENDED, AclTable
 from app.core.kafka.bindings import AclBinding, AclRow, AclTerms, StandardAcl
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, PatternType, ResourceType
 from app.core.kafka.hosts import ClientAddress
@@ -195,6 +195,14 @@ class AclIndex:
             bucket = self.bucket((binding.resource_type, pattern_type, name))
             self._compile(types, pattern_type, name, host, rows_at(bucket, binding.principal, host, self.table))
 
+    def end_for_good(self, now: float) -> Iterator[None]:
+        """Ends the ALLOWs that have ended by this time, whatever time it is later, in short steps."""
+        for shard in self.table.ends.shards:
+            for at in [at for at, ends_at in shard.items() if ENDED < ends_at <= now]:
+                self._end_for_good(at)
+                yield
+            yield
+
     def remove(self, binding: AclBinding) -> None:
         """Remove an existing ACL, and recompile its principal's entry on that pattern only."""
         at = self._find(binding)
@@ -231,6 +239,15 @@ class AclIndex:
         yield from self.principals.dismantle()
         yield from self.table.dismantle()
 
+    def _end_for_good(self, at: int) -> None:
+        table = self.table
+        table.end_for_good(at)
+        name, principal, host = table.names[at], table.principals[at], table.hosts[at]
+        resource_type, pattern_type, _, _ = unpack_codes(table.codes[at])
+        types, bucket = self.node(principal, resource_type), self.bucket((resource_type, pattern_type, name))
+        if types is not None:
+            self._compile(types, pattern_type, name, host, rows_at(bucket, principal, host, table))
+
     def _find(self, binding: AclBinding) -> int | None:
         bucket = self.bucket((binding.resource_type, binding.pattern_type, binding.resource_name))
         codes = pack_codes(binding.resource_type, binding.pattern_type, binding.operation, binding.permission_type)
@@ -248,7 +265,8 @@ class AclIndex:
                 mask |= packed
             else:
                 ending.append((ends_at, packed))
-                self.ends.add(ends_at)
+                if ends_at > ENDED:
+                    self.ends.add(ends_at)
         entry = with_host(types.entries(pattern_type).get(name), host, mask, tuple(sorted(ending)))
         types.put(pattern_type, name, None if entry is None else self.share(entry))
 

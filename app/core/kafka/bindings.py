@@ -106,11 +106,6 @@ class StandardAcl:
     def has_terms(self) -> bool:
         return self.expires_at is not None or self.owner is not None
 
-    def has_ended(self, now: float) -> bool:
-        """Whether it is an ALLOW that has ended by this time of the store; a DENY holds until it is removed."""
-        allows = self.binding.permission_type is AclPermissionType.ALLOW
-        return allows and self.expires_at is not None and self.expires_at.timestamp() <= now
-
     def __str__(self) -> str:
         b = self.binding
         return (

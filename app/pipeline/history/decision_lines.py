@@ -26,7 +26,8 @@ DecisionRow = tuple[Value, ...]
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z\Z", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
 _GROUPS = "groups"
-"""The one column that a line may lack, if the context named no groups."""
+_MAY_BE_ABSENT = {_GROUPS, "security_protocol", "request_version", "correlation_id"}
+"""Columns that a line may lack: groups if the context named none, the others if an earlier version wrote it."""
 _RESULT_OF_RULE = {(each.result.value, each.rule_word) for each in Verdict}
 
 
@@ -78,7 +79,7 @@ def _fields_of(raw: bytes) -> dict[str, object]:
 def _decision(fields: Mapping[str, object], latest: datetime | None) -> DecisionRow:
     values = {}
     for column, (what, check) in _CHECKS.items():
-        if column not in fields and column != _GROUPS:
+        if column not in fields and column not in _MAY_BE_ABSENT:
             raise _WrongLineError(column, f"`{column}` is missing")
         try:
             values[column] = check(fields.get(column))
@@ -172,6 +173,8 @@ def _or(nothing: Value, check: Callable[[object], Value]) -> Callable[[object], 
     return lambda value: nothing if value == nothing else check(value)
 
 
+_INT32 = ("a 32-bit whole number or null", _or(None, _whole(-INT_MAX - 1, INT_MAX)))
+
 # What each column must be, and what makes its value or raises ValueError.
 _CHECKS: dict[str, tuple[str, Callable[[object], Value]]] = {
     "time": ("a UTC time such as 2026-11-22T00:14:03.123456Z", _time),
@@ -180,8 +183,11 @@ _CHECKS: dict[str, tuple[str, Callable[[object], Value]]] = {
     "principal": ("a text", _text),
     "host": ("an IP address", _host),
     "listener_name": ("a text", _or(None, _text)),
-    "request_type": ("a 32-bit whole number or null", _or(None, _whole(-INT_MAX, INT_MAX))),
+    "security_protocol": ("a text", _or(None, _text)),
+    "request_type": _INT32,
+    "request_version": _INT32,
     "client_id": ("a text", _or(None, _text)),
+    "correlation_id": _INT32,
     "caller": ("a text", _or(None, _text)),
     "operation": _word_of(AclOperation.__members__),
     "resource_type": _word_of(ResourceType.__members__),

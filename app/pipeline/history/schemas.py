@@ -70,14 +70,16 @@ RECORDS = columns(
 
 DECISIONS = columns(
     """time timestamp not null, epoch string not null, offset bigint not null, principal string not null,
-    host string not null, listener_name string, request_type int, client_id string, caller string,
+    host string not null, listener_name string, security_protocol string, request_type int, request_version int,
+    client_id string, correlation_id int, caller string,
     operation string not null, resource_type string not null, resource_name string not null,
     result string not null, rule string not null, acl_id string, sampled double not null, groups array<string>"""
 )
 """The decision log: one row for each action of authorize. `result` is ALLOWED or DENIED, `rule` one of SuperUser,
 MatchingAcl, DefaultAllow, DefaultDeny, `acl_id` the deciding ACL (null unless MatchingAcl), `host` the client address
 as Java prints it, `sampled` the share of requests that were logged (1.0: all), `groups` those that the principal was
-in, in order (null: none were named). Parquet also has `day`."""
+in, in order (null: none were named). `security_protocol`, `request_version` and `correlation_id` are null in what an
+earlier version has logged or ingested. Parquet also has `day`."""
 
 FILES = columns(
     """path string not null, bytes bigint not null, modified bigint not null, stream string not null,

@@ -46,17 +46,18 @@ FROM acl_record_v2"""
 _CHANGED_TERMS = """SELECT r."offset" FROM acl_record_v2 AS r JOIN acl_v2 AS a ON a.id = r.acl_id
 WHERE r.kind = 'AccessControlEntryRecord' AND r."offset" > a.created_offset"""
 
-# INVARIANT: one statement, so one snapshot of the database: the head belongs to all its rows.
-_TABLE = f"""SELECT statement_timestamp() AS read_at, 'head' AS what, {_EPOCHS} AS key, cluster_id AS value,
+# INVARIANT: one statement, so one snapshot of the database: the head belongs to all its rows. `read_at` is the time of
+# the transaction, because statement_timestamp() is another one in each fetch of the driver.
+_TABLE = f"""SELECT transaction_timestamp() AS read_at, 'head' AS what, {_EPOCHS} AS key, cluster_id AS value,
     last_offset, log_start_offset, hash, 1 + (SELECT count(*) FROM config_v1) + (SELECT count(*) FROM acl_v1) AS rows,
     NULL::text AS resource_type, NULL::text AS resource_name, NULL::text AS pattern_type, NULL::text AS principal,
     NULL::text AS host, NULL::text AS operation, NULL::text AS permission_type, NULL::bigint AS expires_s,
     NULL::text AS owner
 FROM acl_head_v1 AS h
-UNION ALL SELECT statement_timestamp(), 'config', name, value, NULL, NULL, NULL, NULL,
+UNION ALL SELECT transaction_timestamp(), 'config', name, value, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM config_v1
-UNION ALL SELECT statement_timestamp(), 'acl', id::text, NULL, NULL, NULL, NULL, NULL,
+UNION ALL SELECT transaction_timestamp(), 'acl', id::text, NULL, NULL, NULL, NULL, NULL,
     resource_type, resource_name, pattern_type, principal, host, operation, permission_type,
     extract(epoch FROM expires_at)::bigint, owner
 FROM acl_v2"""  # noqa: S608 - a part, declared above

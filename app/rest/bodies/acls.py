@@ -26,6 +26,7 @@ from app.rest.bodies.fields import (
     Reply,
     Request,
     ResourceTypeWord,
+    SearchTimeoutMs,
     Text,
     TimeoutMs,
     Token,
@@ -158,6 +159,7 @@ class AclsRequest(Request):
     cursor: Cursor = UNSET
     at_least: AtLeast = UNSET
     at: At = UNSET
+    timeout_ms: SearchTimeoutMs = UNSET
 
 
 class AclsResponse(Reply):

@@ -73,6 +73,14 @@ IfUnchangedSince = Annotated[
     ),
 ]
 TimeoutMs = Annotated[WaitMs | UnsetType | None, doc("How long to wait until this replica has applied the change.")]
+SearchTimeoutMs = Annotated[
+    WaitMs | UnsetType | None,
+    doc(
+        "How long the answer may take: 503 if this replica does not reach `at_least` by then, 504 if the search takes "
+        "longer. If absent or null, `request.timeout.ms` limits the wait for `at_least`, and nothing the search. A "
+        "search with `at` is not cut short."
+    ),
+]
 Token = Annotated[
     str | None,
     doc("The state of the store that this answer is based on, to send as `at_least`; null before the first load."),
@@ -81,7 +89,7 @@ ErrorCode = Annotated[int, doc("Kafka's error number; 0 means no error.")]
 Code = Annotated[
     str,
     doc(
-        "Kafka's error name: NONE, INVALID_REQUEST, POLICY_VIOLATION, UNSUPPORTED_VERSION, "
+        "Kafka's error name: NONE, INVALID_REQUEST, POLICY_VIOLATION, "
         "SECURITY_DISABLED, TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, "
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, DELEGATION_TOKEN_AUTHORIZATION_FAILED or UNKNOWN_SERVER_ERROR; "
         "more may be added."
@@ -121,13 +129,15 @@ class AuthorizableRequestContext(Request):
     listener_name: Annotated[Text, doc(f"The broker's listener that received the request, for the logs. {BYTES}")] = (
         UNSET
     )
-    security_protocol: Annotated[Text, doc(f"The security protocol of that listener, such as SASL_SSL. {BYTES}")] = (
+    security_protocol: Annotated[Text, doc(f"That listener's protocol, such as SASL_SSL, for the logs. {BYTES}")] = (
         UNSET
     )
     request_type: Annotated[Int16 | UnsetType | None, doc("Kafka's API key, for the audit log.")] = UNSET
-    request_version: Annotated[Int16 | UnsetType | None, doc("The version of that API.")] = UNSET
+    request_version: Annotated[Int16 | UnsetType | None, doc("The version of that API, for the decision log.")] = UNSET
     client_id: Annotated[Text, doc(f"The client's id as it sends it, for the logs. {BYTES}")] = UNSET
-    correlation_id: Annotated[Int32 | UnsetType | None, doc("The correlation id of the client's request.")] = UNSET
+    correlation_id: Annotated[
+        Int32 | UnsetType | None, doc("The id of the client's request, for the decision log.")
+    ] = UNSET
     groups: Annotated[
         GroupNames | UnsetType | None,
         doc(

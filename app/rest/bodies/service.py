@@ -22,6 +22,8 @@ from app.rest.bodies.fields import (
     doc,
 )
 
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
 
 class Endpoint(Request):
     """A listener of the broker."""
@@ -38,7 +40,9 @@ class StartRequest(Request, kw_only=True):
     cluster_id: Annotated[Text, doc("The broker's cluster id; refused (409) if it is not the store's.")] = UNSET
     broker_id: Int32
     endpoints: Annotated[list[Endpoint], Meta(max_length=MAX_ITEMS)]
-    inter_broker_listener_name: Annotated[Text, doc("The listener that the brokers use among themselves.")] = UNSET
+    inter_broker_listener_name: Annotated[
+        Text, doc("The listener that the brokers use among themselves: one of the endpoints'.")
+    ] = UNSET
     wait_ms: Annotated[WaitMs, doc("Answer once all listeners are ready, or after this time.")] = 5_000
     at_least: AtLeast = UNSET
 

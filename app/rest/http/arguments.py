@@ -40,7 +40,7 @@ AT_LEAST = [Depends(_at_least)]
 
 
 class Call:
-    __slots__ = ("at_least", "body", "caller", "context", "parameters", "scope", "services")
+    __slots__ = ("at_least", "body", "caller", "context", "ends_at", "parameters", "scope", "services")
 
     def __init__(self, services: Services, caller: Caller, scope: Scope) -> None:
         self.services = services
@@ -49,6 +49,8 @@ class Call:
         self.body: Any = None
         self.context: RequestContext | None = None
         self.at_least: str | None = None
+        self.ends_at: float | None = None
+        """When the answer is due, by the event loop's clock; None: the request does not say."""
         self.parameters: Mapping[str, Any] = {}
 
 

@@ -5,6 +5,7 @@
 `Route` is the class of every route, and its `handle` all that FastAPI's router calls: there is no other way in.
 """
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -21,8 +22,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
+from app.core.kafka.errors import RequestTimedOutException
 from app.rest.bodies.examples import Example
-from app.rest.bodies.fields import given
+from app.rest.bodies.fields import given, seconds
 from app.rest.bodies.reading import MAX_BODY_BYTES, check_headers, read_body, read_struct, strict_decoder
 from app.rest.callers.roles import ANYBODY, FULL, Caller, Role, speak
 from app.rest.errors import MethodNotAllowedException, response_to
@@ -61,11 +63,13 @@ class Route(APIRoute):
         max_body_bytes: int = MAX_BODY_BYTES,
         reply: type[msgspec.Struct] | None = None,
         may_refuse: Sequence[int] = (),
+        limits_answer: bool = False,
         example: Example | None = None,
         **more: Any,  # noqa: ANN401 - as APIRoute's
     ) -> None:
         """`name` is its operationId. `pool` is of `Admission.pools`. Give `reply` if the endpoint returns the JSON of
         a struct instead of the struct. `may_refuse` are statuses beyond those that every route of its kind has.
+        `limits_answer`: its body's `timeout_ms` is that of the whole answer (that of an update is the writer's).
         """
         super().__init__(path, endpoint, name=name, operation_id=name, response_model=None, **more)
         signature = inspect.signature(endpoint)
@@ -94,6 +98,7 @@ class Route(APIRoute):
         """The parameters of the path and of the query."""
         self._takes_at_least = AT_LEAST[0] in self.dependencies
         self._is_of_the_past = pool == "past"
+        self._limits_answer = limits_answer
         takes = [*names_of(self.dependant.query_params), *(["at_least"] if self._takes_at_least else [])]
         # Clients of probes, of pages and of OPA's endpoints may add parameters of their own.
         self._query = takes if self.include_in_schema and pool != "probes" else None
@@ -164,7 +169,7 @@ class Route(APIRoute):
                 services.authorizer.rights.check_super_user(call.context)
         async with services.admission.waiting.admitted(body_bytes, None, caller.share):
             # Waiting requests take no place from the others.
-            await services.authorizer.wait_for(call.at_least)
+            await services.authorizer.wait_for(call.at_least, _seconds_left(call))
         async with pool.admitted(body_bytes, None, caller.share):
             return await self._reply_to(call)
 
@@ -196,6 +201,8 @@ class Route(APIRoute):
         body, scope = call.body, call.scope
         if body is not None:
             call.at_least = given(getattr(body, "at_least", None))
+            limit = seconds(body.timeout_ms) if self._limits_answer else None
+            call.ends_at = None if limit is None else asyncio.get_running_loop().time() + limit
             claim = getattr(body, "context", None)
             # start alone has no context: nobody is spoken for.
             if claim is not None:
@@ -207,7 +214,7 @@ class Route(APIRoute):
 
     async def _reply_to(self, call: Call) -> Reply:
         if not self._is_of_the_past and given(getattr(call.body, "at", None)) is None:
-            return await self._own_reply_to(call)
+            return await self._own_reply_in_time(call)
         services = call.services
         elsewhere = services.past.elsewhere
         if self._is_of_the_past:
@@ -224,10 +231,25 @@ class Route(APIRoute):
         asked: dict[str, Any] = {
             name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not UNSET
         }
+        # The other service may be of a version that does not take it, and has this one's own limit anyway.
+        asked.pop("timeout_ms", None)
         asked["context"] = {"principal": context.principal, "client_address": context.client_address.text}
         if context.groups is not None:
             asked["context"]["groups"] = context.groups.names
         return await elsewhere.ask(self.path, _TO_JSON(asked))
+
+    async def _own_reply_in_time(self, call: Call) -> Reply:
+        if call.ends_at is None:
+            return await self._own_reply_to(call)
+        try:
+            async with asyncio.timeout_at(call.ends_at) as limit:
+                return await self._own_reply_to(call)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise RequestTimedOutException(
+                "the answer took longer than `timeout_ms`; ask for less, or allow more time"
+            ) from None
 
     def _own_reply_to(self, call: Call) -> Awaitable[Reply]:
         arguments = {name: give(call) for name, give in self._arguments.items()}
@@ -249,6 +271,10 @@ async def _send_json(send: Send, reply: bytes | msgspec.Struct) -> None:
 def _methods_at(path: str, routes: Iterable[BaseRoute]) -> set[str]:
     found = (each for each in routes if isinstance(each, APIRoute) and each.path_regex.match(path))
     return {method for each in found for method in each.methods or ()}
+
+
+def _seconds_left(call: Call) -> float | None:
+    return None if call.ends_at is None else max(0.0, call.ends_at - asyncio.get_running_loop().time())
 
 
 def _query_at_least(scope: Scope) -> str | None:

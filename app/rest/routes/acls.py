@@ -71,7 +71,8 @@ async def delete_acls(
     open_to=FOLLOWERS,
     pool="lists",
     reply=bodies.AclsResponse,
-    may_refuse=(409, 410),
+    may_refuse=(409, 410, 504),
+    limits_answer=True,
     example=bodies.ACLS_EXAMPLE,
 )
 async def acls(

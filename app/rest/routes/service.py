@@ -4,9 +4,9 @@ import asyncio
 import time
 
 from app.rest.bodies import service as bodies
-from app.rest.bodies.fields import given, seconds
+from app.rest.bodies.fields import check_words, given, seconds
 from app.rest.callers.roles import DECIDERS, FOLLOWERS
-from app.rest.errors import item_outcome
+from app.rest.errors import invalid_field, item_outcome
 from app.rest.http.arguments import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader, CurrentServices
 from app.rest.http.edge import Routes
 from app.rest.http.services import Services
@@ -25,6 +25,7 @@ _ASKED_AT_ONCE = 100
 async def start(body: Body[bodies.StartRequest], services: CurrentServices) -> bodies.StartResponse:
     """Report when each of a broker's listeners may take connections; it is safe to repeat."""
     authorizer = services.authorizer
+    _check_endpoints(body)
     request = StartRequest(
         cluster_id=given(body.cluster_id),
         broker_id=body.broker_id,
@@ -41,6 +42,21 @@ async def start(body: Body[bodies.StartRequest], services: CurrentServices) -> b
         cluster_id=authorizer.image.cluster_id,
         listeners=[bodies.ListenerReadiness(listener_name=name, ready=ready) for name, ready in listeners],
     )
+
+
+def _check_endpoints(body: bodies.StartRequest) -> None:
+    """Raises InvalidFieldsException."""
+    protocols = (
+        (f"/endpoints/{at}/security_protocol", each.security_protocol) for at, each in enumerate(body.endpoints)
+    )
+    check_words(*((where, word, bodies.SECURITY_PROTOCOLS) for where, word in protocols))
+    inter_broker = given(body.inter_broker_listener_name)
+    if inter_broker is not None and inter_broker not in {each.listener_name for each in body.endpoints}:
+        raise invalid_field(
+            "/inter_broker_listener_name",
+            f"`{inter_broker[:100]}` is not the `listener_name` of any of the endpoints; send one of theirs, or leave "
+            "it out",
+        )
 
 
 async def _ready_everywhere_by(ends_at: float, services: Services, listener_names: set[str]) -> set[str]:

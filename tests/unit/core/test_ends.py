@@ -16,6 +16,8 @@ from app.core.access.who import WhoCan, WhoQuestion
 from app.core.authorize import Authorization
 from app.core.explain.misses import Question
 from app.core.explain.why import Explaining, Explanation, near_misses_of
+from app.core.grouped import GroupedAuthorization
+from app.core.groups import Groups
 from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
@@ -222,6 +224,58 @@ def test_ten_thousand_acls_that_end_at_once_cost_nothing_when_they_do() -> None:
     assert allowed == [n % 3 == 2 for n in range(10_000)]
 
 
+@given(
+    binding_lists,
+    st.lists(ends, min_size=25, max_size=25),
+    configs,
+    callers,
+    st.tuples(st.integers(-1, 6), st.integers(-1, 6)),
+)
+@LAW
+def test_what_has_ended_stays_so_when_the_time_goes_back_and_nothing_else_does(
+    acls: list[AclBinding], seconds: list[int | None], config: AuthorizerConfig, caller: Caller, times: tuple[int, int]
+) -> None:
+    earlier, later = sorted(times)
+    stored = [ending(acl, second) for acl, second in zip(numbered(acls), seconds, strict=False)]
+    image = image_of(stored, config).as_of(at(later))
+    for _ in image.end_for_good():
+        assert_equals_plain_scan(image, stored, caller)
+    image = image.set_back(at(earlier))
+    assert image.now == at(earlier)
+    ended = [acl for acl in stored if not is_alive(acl, at(later))]
+    as_if = [ending(acl, -9) if acl in ended else acl for acl in stored]
+    for second in range(earlier, 7):
+        image = image.as_of(at(second))
+        assert_equals_plain_scan(image, as_if, caller)
+    # As it is stored, it is listed.
+    assert {acl.binding: image.index.find(acl.binding) for acl in stored} == {acl.binding: acl for acl in stored}
+    changing = Changing(stored)
+    changing.image = image.as_of(at(earlier))
+    for number, acl in enumerate(stored):
+        # Other terms of it are news of the store, whose time it is now.
+        if acl in ended:
+            changing.change([(number, "end", 30)], staged=bool(number % 2))
+    assert_equals_plain_scan(changing.image, changing.there.values(), caller)
+
+
+def test_groups_have_not_back_what_had_ended_either() -> None:
+    acls = numbered([topic("a", "Group:g"), topic("a", "Group:h"), topic("b", "Group:g")])
+    image = image_of(ending(acl, second) for acl, second in zip(acls, (5, 5, 9), strict=True)).as_of(at(4))
+    groups = Groups(["g", "h"])
+
+    def may_read(name: str) -> bool:
+        asked = GroupedAuthorization(image, "User:alice", parse_address("10.0.0.1"), groups)
+        return asked.decide(READ, TOPIC, name).allowed
+
+    assert (may_read("a"), may_read("b")) == (True, True)
+    image = image.as_of(at(6))
+    assert (may_read("a"), may_read("b")) == (False, True)
+    for _ in image.end_for_good():
+        pass
+    image = image.set_back(at(4))
+    assert (may_read("a"), may_read("b")) == (False, True)
+
+
 def explained(image: AuthorizerImage, name: str) -> Explanation:
     question = Question("User:alice", parse_address("10.0.0.1"), READ, TOPIC, name)
     asked = Authorization(image, question.principal, question.address)
@@ -277,3 +331,8 @@ def test_who_and_what_can_leave_out_what_has_ended() -> None:
     bob, carol = ("User:bob", 1 << READ, 0), ("User:carol", 0, 1 << READ)
     assert (who(4), what(4)) == ([("User:alice", 1 << READ, 0), bob, carol], ["a"])
     assert (who(5), what(5)) == ([bob, carol], [])
+    for _ in image.as_of(at(5)).end_for_good():
+        pass
+    image = image.set_back(at(4))
+    assert (who(4), what(4)) == ([bob, carol], [])
+    assert explained(image, "a").near_misses[0].missed == ("expiry",)

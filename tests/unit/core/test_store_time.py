@@ -6,7 +6,7 @@ from math import inf, isclose
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.store_time import StoreTime
+from app.core.store_time import RECENT_S, StoreTime
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -86,6 +86,52 @@ def test_an_answer_that_was_long_on_its_way_takes_the_time_no_further_ahead(
         assert time.at_most(clock) >= later(clock * speed).timestamp() - 1e-5
         assert time.at_most(clock) <= before + 1e-5 or said.timestamp() > before - 1e-5
         assert time.at_most(clock) <= said.timestamp() + (clock - asked_at) * 1.0006 + 1e-5
+
+
+polls = st.lists(st.tuples(st.floats(0, 24), answers, answers), min_size=1, max_size=12)
+"""How long after the last answer a question is asked, and how long its two ways take."""
+
+
+@given(polls, seconds, speeds)
+def test_of_the_polls_of_the_last_seconds_the_closest_counts(
+    asked: list[tuple[float, float, float]], waited: float, speed: float
+) -> None:
+    time, clock, ways = StoreTime(), 0.0, list[tuple[float, float]]()
+    for rest, there, back in asked:
+        clock += rest
+        ways.append((clock, there))
+        time.polled(later((clock + there) * speed), clock, clock + there + back)
+        clock += there + back
+        assert time.at_most(clock) >= later(clock * speed).timestamp() - 1e-5
+        # It is ahead by the shortest way of those questions, and by what the clocks may differ.
+        ahead = min(way + 0.0011 * (clock - at) for at, way in ways if at >= ways[-1][0] - RECENT_S + 0.1)
+        assert time.at_most(clock) <= later(clock * speed).timestamp() + ahead + 1e-5
+    clock += waited
+    assert time.at_most(clock) >= later(clock * speed).timestamp() - 1e-5
+
+
+@given(polls, st.floats(-100, 100), polls)
+def test_a_clock_that_was_set_is_followed_within_seconds(
+    before: list[tuple[float, float, float]], by: float, after: list[tuple[float, float, float]]
+) -> None:
+    time, clock = StoreTime(), 0.0
+    for rest, there, back in before:
+        clock += rest
+        time.polled(later(clock + there), clock, clock + there + back)
+        clock += there + back
+    set_at = clock
+    for rest, there, back in after:
+        clock += rest
+        asked_at = clock
+        time.polled(later(clock + there + by), clock, clock + there + back)
+        clock += there + back
+        truth = later(clock + by).timestamp()
+        if asked_at > set_at + RECENT_S + 0.1 or by <= 0 or by > 100:
+            assert time.at_most(clock) >= truth - 1e-5
+        # Before that it is behind by no more than the answer took on its way back.
+        assert time.at_most(clock) >= truth - back - 1e-5
+        if by <= 0:
+            assert time.at_most(clock) <= truth + there + 0.001 * clock + 1e-5 or asked_at <= set_at + RECENT_S + 0.1
 
 
 def test_an_answer_that_is_ahead_of_the_count_is_taken_however_long_it_was_on_its_way() -> None:

@@ -5,6 +5,7 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from app.formats.command_errors import UsageError
+from app.logs import decision_files
 from app.logs.decision_files import DecisionFiles, FileBounds, prepare_folder
 from app.logs.lines import OncePerMinute
 from app.metrics.declared import Metrics
@@ -127,6 +129,58 @@ def test_a_file_that_could_not_be_renamed_is_renamed_later(tmp_path: Path, monke
     files.tidy()
     found = contents(tmp_path)
     assert {name[0]: text for name, text in found.items()} == {"d": LINE, "_": b"next\n"}
+
+
+# a folder that is removed
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_removed_folder_is_made_again(
+    is_open: bool,  # noqa: FBT001 - a parameter of a table
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    folder = tmp_path / "log"
+    prepare_folder(folder)
+    files = files_in(folder)
+    files.append(b"lost\n")
+    if not is_open:
+        files.finish()
+    shutil.rmtree(folder)
+    if is_open:
+        # Somebody may have moved it away only, so the next try finds out.
+        with pytest.raises(FileNotFoundError):
+            files.append(LINE)
+    files.append(LINE)
+    files.tidy()
+    files.finish()
+    assert list(contents(folder).values()) == [LINE]
+    assert stat.S_IMODE(folder.stat().st_mode) & ~0o750 == 0
+    assert caplog.messages == ["decision_log_folder_made_again"]
+    shutil.rmtree(folder)
+    files.tidy()
+    assert names(folder) == []
+
+
+def test_a_folder_is_not_made_again_below_one_that_is_gone_or_on_another_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "disk" / "log"
+    folder.parent.mkdir()
+    prepare_folder(folder)
+    files = files_in(folder)
+    files.append(LINE)
+    files.finish()
+    shutil.rmtree(folder.parent)
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError):
+            files.append(LINE)
+    # What is mounted at the parent's place is away: its mount point is on the disk below.
+    folder.parent.mkdir()
+    monkeypatch.setattr(decision_files, "_device_of", lambda path: None if path == folder else -1)
+    with pytest.raises(FileNotFoundError, match="is not mounted"):
+        files.append(LINE)
+    assert names(folder.parent) == []
 
 
 # left-overs

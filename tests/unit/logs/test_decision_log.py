@@ -24,10 +24,11 @@ from app.metrics.declared import Metrics
 
 EPOCH = UUID(int=7)
 POSITION = Position(str(EPOCH), 12)
-ALICE = Asker("User:alice", "10.1.2.3", UNSET, UNSET, None, None)
+ALICE = Asker("User:alice", "10.1.2.3", client_id=None)
 ACL_ID = UUID("0af76519-16cd-43dd-8448-eb211c80319c")
 KEYS = [
-    *("time", "epoch", "offset", "principal", "host", "listener_name", "request_type", "client_id", "caller"),
+    *("time", "epoch", "offset", "principal", "host", "listener_name", "security_protocol", "request_type"),
+    *("request_version", "client_id", "correlation_id", "caller"),
     *("operation", "resource_type", "resource_name", "result", "rule", "acl_id", "sampled"),
 ]
 
@@ -97,7 +98,7 @@ def eventually(check: Callable[[], bool]) -> None:
 
 def test_a_line_says_who_asked_for_what_and_why_it_was_so(tmp_path: Path, make: Callable[..., DecisionLog]) -> None:
     log = make()
-    asker = Asker("User:alice", "10.1.2.3", "CLIENT", 1, "app-1", "sidecar")
+    asker = Asker("User:alice", "10.1.2.3", "CLIENT", "SASL_SSL", 1, 17, "app-1", -(2**31), "sidecar")
     actions = [Read("orders"), Read("g", "DESCRIBE", "GROUP")]
     log.take(Decided(POSITION, asker, actions, [Verdict.ALLOWED_BY_ACL, Verdict.DEFAULT_DENY], [ACL_ID.bytes, None]))
     closed(log)
@@ -106,7 +107,8 @@ def test_a_line_says_who_asked_for_what_and_why_it_was_so(tmp_path: Path, make: 
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", first.pop("time"))
     assert first == {
         "epoch": str(EPOCH), "offset": 12, "principal": "User:alice", "host": "10.1.2.3", "listener_name": "CLIENT",
-        "request_type": 1, "client_id": "app-1", "caller": "sidecar", "operation": "READ", "resource_type": "TOPIC",
+        "security_protocol": "SASL_SSL", "request_type": 1, "request_version": 17, "client_id": "app-1",
+        "correlation_id": -(2**31), "caller": "sidecar", "operation": "READ", "resource_type": "TOPIC",
         "resource_name": "orders", "result": "ALLOWED", "rule": "MatchingAcl", "acl_id": str(ACL_ID), "sampled": 1.0,
     }  # fmt: skip
     assert (second["operation"], second["resource_type"], second["resource_name"]) == ("DESCRIBE", "GROUP", "g")
@@ -116,10 +118,10 @@ def test_a_line_says_who_asked_for_what_and_why_it_was_so(tmp_path: Path, make: 
 @pytest.mark.parametrize("absent", [UNSET, None])
 def test_what_was_not_said_is_null(absent: Any, tmp_path: Path, make: Callable[..., DecisionLog]) -> None:  # noqa: ANN401 - UNSET
     log = make()
-    log.take(decided("orders", asker=Asker("User:a", "::1", absent, absent, absent, None)))
+    log.take(decided("orders", asker=Asker("User:a", "::1", absent, absent, absent, absent, absent, absent)))
     closed(log)
     [line] = lines(tmp_path)
-    assert [line[key] for key in ("listener_name", "request_type", "client_id", "caller")] == [None] * 4
+    assert [line[key] for key in KEYS[5:12]] == [None] * 7
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
@@ -145,12 +147,12 @@ def test_every_name_comes_back_as_it_was_on_one_line(
     name: str, tmp_path: Path, make: Callable[..., DecisionLog]
 ) -> None:
     log = make()
-    log.take(decided(name, asker=Asker(f"User:{name}", "10.1.2.3", name, 1, name, "me")))
+    log.take(decided(name, asker=Asker(f"User:{name}", "10.1.2.3", name, name, client_id=name, caller="me")))
     closed(log)
     assert len(raw(tmp_path).splitlines()) == 1
     [line] = lines(tmp_path)
-    assert [line[key] for key in ("principal", "listener_name", "client_id", "resource_name")] == [
-        f"User:{name}", name, name, name,
+    assert [line[key] for key in ("principal", "listener_name", "security_protocol", "client_id", "resource_name")] == [
+        f"User:{name}", name, name[:32], name, name,
     ]  # fmt: skip
 
 
@@ -195,7 +197,7 @@ def test_requests_without_room_are_dropped_whole_and_counted(
 
 @pytest.mark.parametrize(
     "asker",
-    [Asker("x" * 3_000, "::1", None, None, None, None), Asker("x", "::1", "\U0001f600" * 800, None, None, None)],
+    [Asker("x" * 3_000, "::1"), Asker("x", "::1", listener_name="\U0001f600" * 800)],
 )
 def test_long_names_count_against_the_bound(asker: Asker, metrics: Metrics, make: Callable[..., DecisionLog]) -> None:
     log = make(capacity=3_000)
@@ -278,6 +280,7 @@ def test_what_can_not_be_written_at_the_end_is_counted_and_told(
 ) -> None:
     log = make()
     (tmp_path / "log").rmdir()
+    (tmp_path / "log").touch()
     log.take(decided("a", "b"))
     with caplog.at_level(logging.ERROR):
         closed(log)
@@ -301,6 +304,7 @@ def test_waiting_for_a_disk_is_not_busy(
     log = make()
     monkeypatch.setattr(log, "_closing", Waiting())
     (tmp_path / "log").rmdir()
+    (tmp_path / "log").touch()
     log._pending.append((0.0, decided("a"), 1, 0))
     log._run()
     assert waits[0] is not None

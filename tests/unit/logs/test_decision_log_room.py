@@ -36,7 +36,8 @@ class Action:
 def decided(
     principal: str, names: list[str], *, client_id: str | None = "app-1", groups: Sequence[str] = ()
 ) -> Decided:
-    asker = Asker(principal, "10.1.2.3", client_id, -32_768, client_id, "sidecar", groups)
+    texts = client_id, client_id, -32_768, -32_768, client_id, -(2**31)
+    asker = Asker(principal, "10.1.2.3", *texts, "sidecar", groups)
     verdicts = [Verdict.DEFAULT_DENY if at % 2 else Verdict.ALLOWED_BY_ACL for at, _ in enumerate(names)]
     acl_ids = [None if at % 2 else ACL_ID for at, _ in enumerate(names)]
     return Decided(POSITION, asker, [Action(name) for name in names], verdicts, acl_ids)
@@ -87,8 +88,8 @@ def test_the_keys_of_a_list_stand_in_the_order_of_those_of_a_line(tmp_path: Path
     [ordinary] = lines(tmp_path, decided("User:a", ["t"]))
     [shared] = lines(tmp_path, decided(LONGEST, ["t", "u"]))
     first = json.loads(shared)
-    assert list(first) == [*list(json.loads(ordinary))[:9], "actions", "sampled"]
-    assert [list(each) for each in first["actions"]] == [list(json.loads(ordinary))[9:15]] * 2
+    assert list(first) == [*list(json.loads(ordinary))[:12], "actions", "sampled"]
+    assert [list(each) for each in first["actions"]] == [list(json.loads(ordinary))[12:18]] * 2
 
 
 @pytest.mark.parametrize(("principal", "count"), [("User:" + "x" * 600, 3), (LONGEST, 1)])

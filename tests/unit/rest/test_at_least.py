@@ -1,5 +1,6 @@
 """`at_least`: every call answers from the state of a token or a later one, or says that it can't."""
 
+import asyncio
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -65,6 +66,33 @@ async def test_a_parameter_that_comes_twice_is_refused(service: Service, path: s
     await service.grant([allow("READ", "orders")])
     reply = await service.client.get(path.replace("{id}", str(uuid4())), params={"at_least": ["a", "b"]})
     assert "more than once" in check_problem(reply, 400)["detail"]
+
+
+async def search(service: Service, **more: object) -> Any:  # noqa: ANN401 - a reply
+    async with asyncio.timeout(40):
+        return await service.post("/v1/acls/search", {"context": ADMIN, "filter": {}, **more})
+
+
+async def test_a_search_waits_as_long_as_it_says(service: Service) -> None:
+    await service.grant([allow("READ", "orders")])
+    # The replica's own limit is a minute.
+    problem = check_problem(await search(service, at_least=later(service, by=1), timeout_ms=10), 503)
+    assert problem["code"] == "OFFSET_NOT_AVAILABLE"
+    service.give_up_soon()
+    waiting = asyncio.create_task(search(service, at_least=later(service, by=1), timeout_ms=300_000))
+    await asyncio.sleep(0.5)
+    assert not waiting.done()
+    service.store.commit([CreateAcls(new([allow("READ", "other")]), "User:test")])
+    assert len((await waiting).json()["acls"]) == 2
+
+
+async def test_a_search_takes_no_longer_than_it_may(service: Service) -> None:
+    await service.grant([allow("READ", "orders")])
+    problem = check_problem(await search(service, timeout_ms=0), 504)
+    assert (problem["code"], problem["error_code"], problem["retriable"]) == ("REQUEST_TIMED_OUT", 7, True)
+    assert "`timeout_ms`" in problem["detail"]
+    for more in ({"timeout_ms": 300_000}, {"timeout_ms": None}, {"timeout_ms": 0, "at": later(service)}):
+        assert len((await search(service, **more)).json()["acls"]) == 1
 
 
 async def test_everybody_reads_what_was_written_elsewhere(service: Service) -> None:

@@ -79,7 +79,8 @@ async def test_each_decision_has_a_line_with_the_acl_that_decided(
 ) -> None:
     async with logged(tmp_path) as it:
         await it.service.grant(ACLS)
-        body = asking(READ_ORDERS, SECRET, UNKNOWN, context={**ALICE, "listener_name": "CLIENT", "client_id": None})
+        of_broker = {"listener_name": "CLIENT", "security_protocol": "SSL", "request_version": 17, "correlation_id": 9}
+        body = asking(READ_ORDERS, SECRET, UNKNOWN, context={**ALICE, **of_broker, "client_id": None})
         assert it.answer(body) if fast else (await it.post(body)).status_code == 200
         found = it.lines()
         ids = await it.ids()
@@ -91,7 +92,8 @@ async def test_each_decision_has_a_line_with_the_acl_that_decided(
         for line in found:
             assert (line["epoch"], line["offset"]) == (str(it.service.store.epoch), 4)
             assert (line["principal"], line["host"]) == ("User:alice", "10.1.2.3")
-            assert (line["listener_name"], line["client_id"], line["caller"]) == ("CLIENT", None, None)
+            assert (line["request_type"], line["client_id"], line["caller"]) == (None, None, None)
+            assert {name: line[name] for name in of_broker} == of_broker
 
 
 @pytest.mark.parametrize("fast", [True, False])

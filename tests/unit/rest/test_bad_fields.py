@@ -109,6 +109,8 @@ NUMBERS_OUT_OF_RANGE: list[tuple[str, Json, str]] = [
     ("/v1/acls", {"timeout_ms": 300_001}, "/timeout_ms"),
     ("/v1/acls/delete", {"timeout_ms": -1}, "/timeout_ms"),
     ("/v1/configs", {"timeout_ms": 300_001}, "/timeout_ms"),
+    ("/v1/acls/search", {"timeout_ms": -1}, "/timeout_ms"),
+    ("/v1/acls/search", {"timeout_ms": 300_001}, "/timeout_ms"),
     ("/v1/acls/search", {"limit": 0}, "/limit"),
     ("/v1/acls/search", {"limit": -1}, "/limit"),
     ("/v1/acls/search", {"limit": 1_001}, "/limit"),

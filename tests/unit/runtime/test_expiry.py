@@ -126,6 +126,61 @@ async def test_a_store_whose_clock_is_set_back_brings_nothing_back_that_has_ende
 
 
 @in_virtual_time
+async def test_a_slow_poll_ends_nothing_early_and_nothing_late() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        ends_at = create_for(store, 20, acl("a"))
+        await until(lambda: may_read(authorizer, "a"))
+        store.question_takes_s, store.answer_takes_s = 0.66, 0.3
+        answers = await sampled(authorizer, 22)
+        assert all(allowed for at, allowed in answers if at < ends_at - 0.02)
+        assert not any(allowed for at, allowed in answers if at >= ends_at)
+
+
+@in_virtual_time
+async def test_a_clock_that_is_set_while_polls_are_slow_is_followed() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        create_for(store, 3_000, acl("a"))
+        create_for(store, 7_000, acl("b"))
+        await until(lambda: may_read(authorizer, "a"))
+        store.question_takes_s, store.answer_takes_s = 0.5, 0.5
+        store.clock_ahead = timedelta(hours=1)
+        await asyncio.sleep(3)
+        assert [may_read(authorizer, each) for each in ("a", "b")] == [False, True]
+
+
+@in_virtual_time
+async def test_after_the_clock_went_forward_and_back_new_acls_are_in_force(caplog: pytest.LogCaptureFixture) -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        create_for(store, 5, acl("first"))
+        create_for(store, 1_800, acl("second"), acl("third"))
+        await until(lambda: may_read(authorizer, "second"))
+        store.hang("write")  # nobody removes them
+        store.clock_ahead = timedelta(hours=1)
+        await until(lambda: not may_read(authorizer, "second"))
+        create_for(store, 600, acl("later"))
+        await until(lambda: may_read(authorizer, "later"))
+        store.clock_ahead = timedelta(0)
+        await asyncio.sleep(0.5)
+        ends_at = create_for(store, 600, acl("new"))
+        await until(lambda: may_read(authorizer, "new"), within_s=3)
+        # What had ended does not come back; what the store says anew does.
+        assert [may_read(authorizer, each) for each in ("first", "second", "later")] == [False, False, True]
+        create_for(store, 700, acl("third"))
+        await until(lambda: may_read(authorizer, "third"), within_s=3)
+        told = [each.__dict__["by_s"] for each in caplog.records if each.message == "store_time_corrected"]
+        assert told == [pytest.approx(3_600, abs=1), pytest.approx(-3_600, abs=1)]
+        assert authorizer.metrics.store_time_corrections == {"forward": 1, "back": 1}
+        await asyncio.sleep(ends_at - 2 - now())
+        answers = await sampled(authorizer, 4, "new")
+        assert not any(allowed for at, allowed in answers if at >= ends_at)
+        assert all(allowed for at, allowed in answers if at < ends_at - 0.02)
+        store.release("write")
+
+
+@in_virtual_time
 async def test_what_goes_in_steps_begins_again_when_an_allow_ends() -> None:
     store = FakeStore()
     async with serving(store) as authorizer:

@@ -16,8 +16,11 @@ LINE: dict[str, Any] = {
     "principal": "User:alice",
     "host": "10.1.2.3",
     "listener_name": None,
+    "security_protocol": "SASL_SSL",
     "request_type": 1,
+    "request_version": 17,
     "client_id": "c",
+    "correlation_id": -(2**31),
     "caller": None,
     "operation": "READ",
     "resource_type": "TOPIC",
@@ -27,6 +30,9 @@ LINE: dict[str, Any] = {
     "acl_id": ACL_ID,
     "sampled": 1.0,
 }
+
+
+_ADDED = ("security_protocol", "request_version", "correlation_id")
 
 
 def _parsed(**changes: object) -> Any:  # noqa: ANN401 - a row's values
@@ -77,6 +83,10 @@ def test_groups_are_in_order_and_each_once(groups: list[str] | None, expected: l
         ({"request_type": "1"}, "request_type"),
         ({"request_type": 1 << 40}, "request_type"),
         ({"client_id": []}, "client_id"),
+        ({"security_protocol": 1}, "security_protocol"),
+        ({"request_version": "1"}, "request_version"),
+        ({"correlation_id": True}, "correlation_id"),
+        ({"correlation_id": 1 << 31}, "correlation_id"),
         ({"caller": False}, "caller"),
         ({"operation": "EAT"}, "operation"),
         ({"operation": "read"}, "operation"),
@@ -104,7 +114,12 @@ def test_a_wrong_value_names_its_column(changes: dict[str, object], column: str)
     assert f"`{column}`" in fault.reason
 
 
-@each_case("column", LINE)
+def test_a_line_of_an_earlier_version_lacks_what_that_did_not_log() -> None:
+    line = {name: value for name, value in LINE.items() if name not in _ADDED}
+    assert parse_line(json.dumps(line).encode()) == [_parsed(**dict.fromkeys(_ADDED))]
+
+
+@each_case("column", [name for name in LINE if name not in _ADDED])
 def test_a_missing_field_names_its_column(column: str) -> None:
     fault = parse_line(json.dumps({name: value for name, value in LINE.items() if name != column}).encode())
     assert fault == LineFault(column, f"`{column}` is missing")

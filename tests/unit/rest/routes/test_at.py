@@ -1,12 +1,15 @@
 """`at`: the routes that take it answer as everything stood then, for those who may ask now."""
 
+import json
 from typing import Any
 
+import httpx
 import pytest
 
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import DeleteAcls
 from app.core.token import Token
+from app.rest.app import AppOptions, create_rest_app
 from app.runtime.listing import CURSORS
 from tests.cases import each_case
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
@@ -44,6 +47,29 @@ async def test_what_was_is_told_after_it_is_gone() -> None:
         assert could["operations"] == ["READ", "DESCRIBE"]
         (explained,) = (await ask(service, "/v1/explain", None))["results"]
         assert (explained["result"], explained["rule"]) == ("ALLOWED", "DefaultAllow")
+
+
+class _Upstream:
+    """What a follower asks about the past; it keeps the bodies."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+
+    async def ask(self, _: str, body: bytes) -> bytes:
+        self.bodies.append(json.loads(body))
+        return b"{}"
+
+    async def close(self) -> None: ...
+
+
+async def test_a_follower_hands_on_all_but_the_time_that_is_its_own(service: Service) -> None:
+    upstream = _Upstream()
+    app = create_rest_app(service.authorizer, service.metrics, service.audit, AppOptions(past=upstream))
+    asked = {"filter": {"resource_name": "orders"}, "at": "2026-11-23T05:07:00Z", "limit": 7}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://klamm") as client:
+        reply = await client.post("/v1/acls/search", json={"context": ADMIN, **asked, "timeout_ms": 60_000})
+    assert reply.status_code == 200, reply.text
+    assert upstream.bodies == [{"context": ADMIN, **asked}]
 
 
 @each_case("path", ASKED)

@@ -168,9 +168,9 @@ async def test_whoever_waits_for_a_token_takes_no_place_from_others(service: Ser
     seen: list[tuple[int, int]] = []
     wait_for = service.authorizer.wait_for
 
-    async def noted(at_least: str | None) -> None:
+    async def noted(at_least: str | None, timeout_s: float | None = None) -> None:
         seen.append((pools["lists"][0], pools["waiting"][0]))
-        await wait_for(at_least)
+        await wait_for(at_least, timeout_s)
 
     service.authorizer.wait_for = noted  # type: ignore[method-assign]  # it looks, and is else the same
     service.give_up_soon()

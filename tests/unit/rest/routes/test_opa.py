@@ -213,8 +213,11 @@ async def test_decisions_are_in_the_decision_log(tmp_path: Path) -> None:
         for body in (asked("READ", logIfAllowed=False), asked("WRITE", logIfDenied=False), by_type(), {}):
             await it.post(body, OPA_PATH)
         lines = it.lines()
-    shown = ("principal", "host", "listener_name", "request_type", "client_id", "operation", "resource_name", "result")
-    about = ["User:alice", "10.1.2.3", "CLIENT", 3, "adminclient-1"]
+    shown = (
+        *("principal", "host", "listener_name", "security_protocol", "request_type", "request_version"),
+        *("client_id", "correlation_id", "operation", "resource_name", "result"),
+    )
+    about = ["User:alice", "10.1.2.3", "CLIENT", "SASL_PLAINTEXT", 3, 13, "adminclient-1", 3]
     assert [[line[key] for key in shown] for line in lines] == [
         [*about, "READ", "orders", "ALLOWED"],
         [*about, "WRITE", "orders", "DENIED"],

@@ -8,6 +8,7 @@ import pytest
 from app.core.kafka.configs import AuthorizerConfig
 from tests.chains import config
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
+from tests.unit.rest.test_bad_input import check_problem
 
 
 def started_by(*names: str, **more: object) -> dict[str, Any]:
@@ -50,6 +51,34 @@ async def test_a_broker_of_another_cluster_is_refused(service: Service) -> None:
         "INCONSISTENT_CLUSTER_ID",
         104,
     )
+
+
+@pytest.mark.parametrize(("names", "inter_broker"), [(("A", "B"), "C"), (("A",), "a"), ((), "A"), (("A",), "")])
+async def test_the_brokers_own_listener_is_one_of_the_endpoints(
+    service: Service, names: tuple[str, ...], inter_broker: str
+) -> None:
+    reply = await service.post("/v1/start", started_by(*names, inter_broker_listener_name=inter_broker))
+    problem = check_problem(reply, 400)
+    assert (problem["code"], problem["error_code"]) == ("INVALID_REQUEST", 42)
+    assert [each["pointer"] for each in problem["errors"]] == ["/inter_broker_listener_name"]
+    assert (await service.post("/v1/start", started_by(*names, inter_broker_listener_name=None))).status_code == 200
+
+
+async def test_an_endpoint_has_a_protocol_that_kafka_knows(service: Service) -> None:
+    body = started_by("A", "B")
+    body["endpoints"][1]["security_protocol"] = "TLS"
+    problem = check_problem(await service.post("/v1/start", body), 400)
+    assert [each["pointer"] for each in problem["errors"]] == ["/endpoints/1/security_protocol"]
+    assert "SASL_SSL" in problem["detail"]
+
+
+async def test_a_start_is_in_the_log(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    await service.post("/v1/start", started_by("B", "A", inter_broker_listener_name="A"))
+    (record,) = [each for each in caplog.records if each.message == "broker_starts"]
+    assert record.__dict__["broker_id"] == 1
+    assert record.__dict__["listeners"] == ["B SSL://h:9092", "A SSL://h:9092"]
+    assert record.__dict__["inter_broker_listener"] == "A"
 
 
 async def configs(service: Service) -> dict[str, tuple[str, str]]:

@@ -10,6 +10,7 @@ import java.time.Instant;
 import java.time.ZoneOffset;
 import java.time.format.DateTimeFormatter;
 import java.util.List;
+import java.util.Objects;
 import java.util.UUID;
 import klamm.kafka.Decisions.Verdict;
 import org.apache.kafka.server.authorizer.Action;
@@ -45,8 +46,11 @@ final class DecisionLine {
             }
             out.writeStringField("host", context.clientAddress().getHostAddress());
             out.writeStringField("listener_name", context.listenerName());
+            out.writeStringField("security_protocol", Objects.toString(context.securityProtocol(), null));
             out.writeNumberField("request_type", context.requestType());
+            out.writeNumberField("request_version", context.requestVersion());
             out.writeStringField("client_id", context.clientId());
+            out.writeNumberField("correlation_id", context.correlationId());
             out.writeStringField("caller", caller);
             out.writeStringField("operation", action.operation().name());
             out.writeStringField("resource_type", action.resourcePattern().resourceType().name());
