@@ -134,12 +134,11 @@ async def test_a_feed_that_says_itself_when_a_snapshot_is_needed_is_polled_after
     async with serving(store) as authorizer:
         feed = next(each for each in store._feeds if each.polls)
         feed.is_resumed_at_once = True
-        epochs, store.fail_after_slices = store.epochs, 0
-        store.begin_epoch()
-        await until(lambda: authorizer.metrics.image_load_failures == 1)
-        assert feed.rewound[-1] == feed.resumed[-1].offset == authorizer.image.offset
-        store.epochs = epochs
+        store.fail_after_slices, store.poisoned_offset = 0, 2
         store.commit([create("later")])
+        await until(lambda: authorizer.metrics.image_load_failures == 1)
+        assert feed.rewound[-1] == feed.resumed[-1].offset == authorizer.image.offset == 1
+        store.poisoned_offset = None
         await until(lambda: may_read(authorizer, "later"))
         assert (authorizer.metrics.image_loads, authorizer.metrics.image_load_failures) == (1, 1)
 
