@@ -42,7 +42,7 @@ FULL = (Role.ADMIN, Role.OPEN)
 DECIDERS = (*FULL, Role.DECIDE)
 OBSERVERS = (*FULL, Role.OBSERVE)
 FOLLOWERS = (*FULL, Role.FOLLOW)
-"""For watch, and for updates: a follower hands on those of the principals that it may speak for."""
+"""For watch, updates and questions about the past: a follower hands on those of principals that it may speak for."""
 _BY_PATTERNS = (Role.DECIDE, Role.FOLLOW)
 
 

@@ -1,7 +1,11 @@
 """Creates PostgreSQL's own data folder (the cluster), or checks that an existing one can be used."""
 
+import itertools
 import os
+import re
 import shutil
+import signal
+import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -16,6 +20,9 @@ DATABASE = "klamm"
 _INITDB_TIMEOUT_S = 300.0
 _PREDECESSOR_TIMEOUT_S = 15.0
 _POLL_S = 0.02
+_TIDYING = "initdb: removing "
+_ERROR = re.compile(r"\b(error|fatal|panic):", re.IGNORECASE)
+_EXPLANATION = re.compile(r"\b(detail|hint):", re.IGNORECASE)
 # Systems without C.UTF-8 (older macOS) use C. The two differ in upper and lower case, which Klamm never asks about.
 _LOCALE = "C.UTF-8" if sys.platform == "linux" else "C"
 
@@ -55,7 +62,7 @@ def _initialize(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> N
     finally:
         maker.take_back(folder.password_file)
     if made.returncode != 0:
-        raise EmbeddedPostgresError(f"initdb failed in `{unfinished}`: {_gist(made.stderr)}")
+        raise EmbeddedPostgresError(f"initdb failed in `{unfinished}`: {_cause_of(made)}")
     _create_database(unfinished, maker, binaries)
     launcher.own(unfinished)
     unfinished.rename(folder.cluster)
@@ -78,12 +85,21 @@ def _create_database(path: Path, maker: Launcher, binaries: Binaries) -> None:
         statement = f"CREATE DATABASE {DATABASE};\n"
         done = maker.run(command, timeout_s=_INITDB_TIMEOUT_S, descriptors=descriptors, text_in=statement)
     if done.returncode != 0 or "ERROR:" in done.stderr:
-        raise EmbeddedPostgresError(f"making the database `{DATABASE}` failed in `{path}`: {_gist(done.stderr)}")
+        raise EmbeddedPostgresError(f"making the database `{DATABASE}` failed in `{path}`: {_cause_of(done)}")
 
 
-def _gist(stderr: str) -> str:
-    lines = [line for line in stderr.splitlines() if line.strip()]
-    return next((line for line in lines if "error:" in line.lower() or "FATAL:" in line), lines[-1] if lines else "")
+def _cause_of(ended: subprocess.CompletedProcess[str]) -> str:
+    """The first error that a program reports and what explains it, or how it ended, on one line."""
+    lines = [line.strip() for line in ended.stderr.splitlines() if line.strip() and _TIDYING not in line]
+    first = next((at for at, line in enumerate(lines) if _ERROR.search(line)), None)
+    if first is not None:
+        more = itertools.takewhile(_EXPLANATION.search, lines[first + 1 :])
+        return "; ".join([lines[first], *more])
+    if lines:
+        return "; ".join(lines[-2:])
+    if ended.returncode < 0:
+        return f"signal {-ended.returncode} ended it ({signal.strsignal(-ended.returncode)})"
+    return f"it ended with status {ended.returncode} and said nothing"
 
 
 def _check_major(cluster: Path, binaries: Binaries) -> None:

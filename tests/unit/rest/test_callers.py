@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 
 from app.core.context import RequestContext, RoleGrant
@@ -12,6 +15,7 @@ from app.rest.http.edge import Routes
 from app.rest.pages.routes import pages_routes
 from tests.cases import each_case
 
+CALLERS_PAGE = Path(__file__).parents[3] / "docs" / "callers.md"
 CLAIM = AuthorizableRequestContext("User:admin", "10.1.2.3")
 
 
@@ -172,3 +176,13 @@ def test_what_is_not_for_the_role_takes_nothing_from_the_quota() -> None:
     with pytest.raises(ClusterAuthorizationException):
         Caller("sidecar", Role.DECIDE, limit=limit).check_operation("createAcls", FULL)
     assert limit.take()
+
+
+@pytest.mark.parametrize("role", [Role.DECIDE, Role.OBSERVE, Role.FOLLOW])
+def test_the_page_names_all_that_a_role_may_call_and_nothing_else(role: Role) -> None:
+    (row,) = re.findall(rf"^\| `{role.value}` \|(.*?)\|", CALLERS_PAGE.read_text(), flags=re.MULTILINE)
+    row = row.replace("`/metrics`", "metrics").replace("a broker's questions", "opaAuthorize")
+    operations = {each.name for each in ROUTES if each.needs_caller}
+    assert set(re.findall(r"\w+", row)) & operations == {
+        each.name for each in ROUTES if each.needs_caller and role in each.open_to
+    }

@@ -34,9 +34,54 @@ def test_what_initdb_says_is_told(folder: DataFolder, tmp_path: Path) -> None:
     assert not folder.cluster.exists()
 
 
-def test_an_initdb_that_fails_in_silence_is_told(folder: DataFolder, tmp_path: Path) -> None:
-    with pytest.raises(EmbeddedPostgresError, match="initdb failed in"):
-        prepare_cluster(folder, Launcher(None), _binaries(tmp_path / "bin", "exit 1"))
+# As PostgreSQL 18 says it, with the same end each time.
+_FULL = """2026-11-27 12:53:06.849 UTC [8] FATAL:  could not write to file "pg_wal/xlogtemp.88": No space left on device
+child process exited with exit code 1"""
+_FILES = """2026-11-27 12:53:07.066 UTC [8881] FATAL:  insufficient file descriptors available to start server process
+2026-11-27 12:53:07.066 UTC [8881] DETAIL:  System allows 10, server needs at least 58, 6 files are already open.
+child process exited with exit code 1"""
+_BUS = "child process was terminated by signal 7: Bus error"
+_KILLED = """Killed
+child process exited with exit code 137"""
+_LOCALE = """initdb: error: invalid locale name "xx_YY.UTF-8"
+initdb: hint: If the locale name is specific to ICU, use --icu-locale."""
+_PANIC = """LOG:  listening
+PANIC:  could not locate a valid checkpoint record
+child process was terminated by signal 6: Aborted"""
+_LIBRARY = "initdb: error while loading shared libraries: libpq.so.5: cannot open shared object file: No such file"
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        (_FULL, "No space left on device"),
+        (_FILES, "insufficient file descriptors available to start server process"),
+        (_FILES, "server needs at least 58, 6 files are already open."),
+        (_BUS, "terminated by signal 7: Bus error"),
+        (_KILLED, "Killed; child process exited with exit code 137"),
+        (_LOCALE, 'invalid locale name "xx_YY.UTF-8"; initdb: hint: If the locale name is specific to ICU'),
+        (_PANIC, "could not locate a valid checkpoint record"),
+        (_LIBRARY, "libpq.so.5: cannot open shared object file"),
+    ],
+)
+def test_the_cause_of_a_failed_initdb_is_told(said: str, cause: str, folder: DataFolder, tmp_path: Path) -> None:
+    text = tmp_path / "said"
+    text.write_text(f'{said}\ninitdb: removing data directory "/data/postgres.new"\n')
+    with pytest.raises(EmbeddedPostgresError) as refused:
+        prepare_cluster(folder, Launcher(None), _binaries(tmp_path / "bin", f"cat '{text}' >&2; exit 1"))
+    told = str(refused.value)
+    assert cause in told
+    assert "removing" not in told
+    assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("initdb", "cause"), [("exit 3", "it ended with status 3"), ("kill -9 $$", "signal 9 ended it (Killed)")]
+)
+def test_an_initdb_that_fails_in_silence_is_told(initdb: str, cause: str, folder: DataFolder, tmp_path: Path) -> None:
+    with pytest.raises(EmbeddedPostgresError, match="initdb failed in") as refused:
+        prepare_cluster(folder, Launcher(None), _binaries(tmp_path / "bin", initdb))
+    assert cause in str(refused.value)
 
 
 def test_a_database_that_can_not_be_made_is_told(folder: DataFolder, tmp_path: Path) -> None:
