@@ -11,7 +11,7 @@ from app.core.access.what import Holding, WhatQuestion
 from app.core.access.who import Holder, WhoQuestion
 from app.core.authorize import Authorization
 from app.core.context import Reader, RequestContext, RoleGrant
-from app.core.epochs import Standing
+from app.core.epochs import Standing, is_later
 from app.core.explain.misses import Question
 from app.core.explain.why import Explanation
 from app.core.image import AuthorizerImage
@@ -183,7 +183,12 @@ class Authorizer:
                 raise TokenEpochMismatchException(OTHER_EPOCH.format(name="after"))
             if standing is Standing.INVALID:
                 raise TokenEpochInvalidException(INVALID_EPOCH.format(name="after"))
-        await self._wait_for(after, "after")
+        try:
+            await self._wait_for(after, "after")
+        except OffsetNotAvailableException:
+            # Nobody can say that it is lost, but it goes on in no case, and a snapshot from here is of a later epoch.
+            if is_follower or not is_later(image.epoch, after.epoch):
+                raise
         if not is_follower and after.epoch != self._loader.image.epoch:
             raise TokenEpochMismatchException(
                 "`after` is from an earlier epoch of the store; send the header `Klamm-Epochs: 1` to go on from it, or "

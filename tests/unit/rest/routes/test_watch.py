@@ -106,3 +106,14 @@ async def test_token_of_an_older_epoch_needs_the_header(
     assert await passed(service, old, **headers) is (status is None)
     if status is not None:
         assert "Klamm-Epochs" in (await refused(service, old, status))["detail"]
+
+
+async def test_without_the_header_an_older_epoch_is_refused_though_nobody_can_say_that_it_is_lost(
+    service: Service,
+) -> None:
+    """A follower of a service of the version before knows no epoch but its own, and has nobody to ask."""
+    service.store.begin_epoch()
+    await service.grant([allow("READ", "orders")])
+    service.give_up_soon()
+    service.store.unreachable = True
+    assert "snapshot=true" in (await refused(service, Token(uuid4(), 9), 409))["detail"]
