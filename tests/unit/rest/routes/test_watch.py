@@ -1,12 +1,13 @@
 """What watch refuses before the first byte: headers that it does not know, positions that are not of the history."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from app.core.epochs import is_later, next_epoch
+from app.core.epochs import Standing, is_later, next_epoch
 from app.core.token import Token
 from tests.cases import each_case
 from tests.unit.rest.harness import Service, allow
@@ -93,6 +94,19 @@ async def test_nobody_is_told_that_a_position_is_lost_while_the_store_is_away(se
     service.store.unreachable = True
     for position in (Token(service.store.epoch, 9), Token(uuid4(), 9)):
         assert (await refused(service, position, 503, **FOLLOWER))["code"] == "STORE_UNAVAILABLE"
+
+
+async def test_store_that_never_answers_is_told_as_one_that_is_away(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: object) -> Standing:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    service.give_up_soon()
+    monkeypatch.setattr(service.store.feed, "standing_of", never)
+    problem = await refused(service, Token(uuid4(), 9), 503, **FOLLOWER)
+    assert problem["code"] == "STORE_UNAVAILABLE"
 
 
 @each_case(("headers", "status"), [(FOLLOWER, None), ({}, 409)])
