@@ -11,7 +11,7 @@ from app.core.access.what import Holding, WhatQuestion
 from app.core.access.who import Holder, WhoQuestion
 from app.core.authorize import Authorization
 from app.core.context import Reader, RequestContext, RoleGrant
-from app.core.epochs import Standing
+from app.core.epochs import Standing, is_later
 from app.core.explain.misses import Question
 from app.core.explain.why import Explanation
 from app.core.image import AuthorizerImage
@@ -23,6 +23,7 @@ from app.core.kafka.errors import (
     InvalidRequestException,
     OffsetNotAvailableException,
     ResourceNotFoundException,
+    StoreUnavailableException,
     TokenEpochInvalidException,
     TokenEpochMismatchException,
 )
@@ -178,17 +179,30 @@ class Authorizer:
         self.rights.check_loaded()
         image = self._loader.image
         if is_follower and not image.has(after):
-            standing = await bounded(self._feed.standing_of(after, asked_by), self._options.request_timeout_s)
+            standing = await self._standing_of(after, asked_by)
             if standing is Standing.LOST:
                 raise TokenEpochMismatchException(OTHER_EPOCH.format(name="after"))
             if standing is Standing.INVALID:
                 raise TokenEpochInvalidException(INVALID_EPOCH.format(name="after"))
-        await self._wait_for(after, "after")
+        try:
+            await self._wait_for(after, "after")
+        except OffsetNotAvailableException:
+            # Nobody can say that it is lost, but it goes on in no case, and a snapshot from here is of a later epoch.
+            if is_follower or image.epoch is None or not is_later(image.epoch, after.epoch):
+                raise
         if not is_follower and after.epoch != self._loader.image.epoch:
             raise TokenEpochMismatchException(
                 "`after` is from an earlier epoch of the store; send the header `Klamm-Epochs: 1` to go on from it, or "
                 "start again with `snapshot=true`"
             )
+
+    async def _standing_of(self, position: Token, asked_by: Sequence[str]) -> Standing:
+        try:
+            return await bounded(self._feed.standing_of(position, asked_by), self._options.request_timeout_s)
+        except TimeoutError:
+            raise StoreUnavailableException(
+                "the store does not say in time whether the position is a part of the history"
+            ) from None
 
     async def _wait_for(self, token: Token, name: str, timeout_s: float | None = None) -> None:
         self.rights.check_loaded()

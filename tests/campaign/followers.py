@@ -32,11 +32,12 @@ _LONG_CHANCE = 0.6
 _HELD_S = 16.0
 _QUIET_S = 40.0
 _AT_ONCE = 100
-_ERRORS = 5
+_TRACEBACK = 60
 _LOGS = ROOT / "build" / "campaign"
 
 FOLLOWS = "a node with a way to the store follows within 30 seconds"
 FORGOTTEN = "a node comes back from a forged upstream within ten minutes"
+FORESEEN = "no process meets a fault that nobody has foreseen"
 EQUAL = "at rest every node answers as the store"
 
 
@@ -172,11 +173,13 @@ def _differing(node: Node, expected: dict[str, bool]) -> list[str]:
 
 
 def _look_at_logs(stage: Stage, journal: Journal) -> None:
-    """Notes errors, and after a violation keeps the logs."""
+    """After a violation, and a fault that nobody has foreseen is one, keeps the logs."""
     for node in stage.nodes.values():
-        errors = dict.fromkeys(line for line in node.said() if " ERROR " in line or "Traceback" in line)
-        for line in list(errors)[:_ERRORS]:
-            journal.note(f"{node.name} said: {line[:300]}")
+        said = node.said()
+        at = next((number for number, line in enumerate(said) if "Traceback" in line), None)
+        if at is not None:
+            text = "\n".join(said[max(0, at - 1) : at + _TRACEBACK])
+            journal.violation(FORESEEN, node.name, f"it said:\n{text}\n")
     if journal.has_violations:
         _LOGS.mkdir(parents=True, exist_ok=True)
         for node in stage.nodes.values():

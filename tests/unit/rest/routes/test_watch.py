@@ -1,12 +1,13 @@
 """What watch refuses before the first byte: headers that it does not know, positions that are not of the history."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from app.core.epochs import is_later, next_epoch
+from app.core.epochs import Standing, is_later, next_epoch
 from app.core.token import Token
 from tests.cases import each_case
 from tests.unit.rest.harness import Service, allow
@@ -95,6 +96,19 @@ async def test_nobody_is_told_that_a_position_is_lost_while_the_store_is_away(se
         assert (await refused(service, position, 503, **FOLLOWER))["code"] == "STORE_UNAVAILABLE"
 
 
+async def test_store_that_never_answers_is_told_as_one_that_is_away(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: object) -> Standing:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    service.give_up_soon()
+    monkeypatch.setattr(service.store.feed, "standing_of", never)
+    problem = await refused(service, Token(uuid4(), 9), 503, **FOLLOWER)
+    assert problem["code"] == "STORE_UNAVAILABLE"
+
+
 @each_case(("headers", "status"), [(FOLLOWER, None), ({}, 409)])
 async def test_token_of_an_older_epoch_needs_the_header(
     service: Service, headers: dict[str, str], status: int | None
@@ -106,3 +120,14 @@ async def test_token_of_an_older_epoch_needs_the_header(
     assert await passed(service, old, **headers) is (status is None)
     if status is not None:
         assert "Klamm-Epochs" in (await refused(service, old, status))["detail"]
+
+
+async def test_without_the_header_an_older_epoch_is_refused_though_nobody_can_say_that_it_is_lost(
+    service: Service,
+) -> None:
+    """A follower of a service of the version before knows no epoch but its own, and has nobody to ask."""
+    service.store.begin_epoch()
+    await service.grant([allow("READ", "orders")])
+    service.give_up_soon()
+    service.store.unreachable = True
+    assert "snapshot=true" in (await refused(service, Token(uuid4(), 9), 409))["detail"]
