@@ -29,7 +29,8 @@ _PATIENCE_S = 1.0
 """How long a poll waits for a stream that is being opened: less than the loader's own bound."""
 _FIRST_BACKOFF_S = 0.05
 _LONGEST_BACKOFF_S = 2.0
-_LONGEST_POISON_S = 20.0
+_LONGEST_POISON_S = 15.0
+"""With the time that a stream may take to open, less than the loader waits for a part of a snapshot."""
 _POISON_PASSES_S = 60.0
 _BUSY_S = 2.0
 _NEEDED = {
@@ -142,7 +143,9 @@ class UpstreamChangeFeed:
             raise StoreUnavailableException(self._connection.why)
         hash_at, records = received.behind(applied_offset, limit)
         head, age_s = self._head(received), self._following.age_s(self._clock())
-        if not records:
+        # What ended the stream right behind a snapshot's first bookmark must not cost the image that was built of it.
+        is_new = self._unused is not None and hash_at is not None and age_s is not None
+        if not records and not is_new:
             fault, self._fault = self._fault, None
             if fault is not None:
                 raise fault
