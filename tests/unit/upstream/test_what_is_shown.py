@@ -45,7 +45,7 @@ def raw(answer: bytes) -> Step:
         (stream([*Told().snapshot(), Told().bookmark([SAYS * 40])]), "names followers by what is no id"),
         (
             stream([*Told().snapshot(), Told().transaction(2).replace(b"AccessControlEntryRecord", SAYS.encode())]),
-            "has what a later version has written",
+            "has what a later version has written; the log says what",
         ),
     ],
 )
