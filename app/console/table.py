@@ -56,8 +56,6 @@ async def events(visit: Visit) -> Reply:
     route = watch.routes.named("watch")
     wanted = {"after": visit.query.get("after", ""), "bookmark_ms": str(MAX_BOOKMARK_MS)}
     last_id = headers_of(visit.scope).get(b"last-event-id")
-    headers = {b"accept": b"text/event-stream", b"klamm-epochs": b"1"}
-    if last_id is not None:
-        headers[b"last-event-id"] = last_id
+    headers = {b"accept": b"text/event-stream", **({} if last_id is None else {b"last-event-id": last_id})}
     scope = visit.api.scope_of("/v1/watch", urlencode(wanted).encode(), headers)
     return await route.answer(visit.services, scope, visit.receive)

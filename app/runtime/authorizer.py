@@ -170,10 +170,11 @@ class Authorizer:
         if at_least is not None:
             await self._wait_for(Token.parse(at_least), "at_least", timeout_s)
 
-    async def continues(self, after: Token, *, is_follower: bool, asked_by: Sequence[str]) -> None:
+    async def continues(self, after: Token, *, with_epochs: bool, is_follower: bool, asked_by: Sequence[str]) -> None:
         """Returns once a stream can go on after this token. Raises as `wait_for` does, and StoreUnavailableException.
 
-        What a follower shows is judged by the store itself, which begins a new epoch if it has lost the position.
+        `with_epochs`: the reader goes on from one epoch to the next. What a follower shows is judged by the store
+        itself, which begins a new epoch if it has lost the position.
         `asked_by` are the followers that ask on behalf of one another.
         """
         self.rights.check_loaded()
@@ -188,9 +189,9 @@ class Authorizer:
             await self._wait_for(after, "after")
         except OffsetNotAvailableException:
             # Nobody can say that it is lost, but it goes on in no case, and a snapshot from here is of a later epoch.
-            if is_follower or image.epoch is None or not is_later(image.epoch, after.epoch):
+            if with_epochs or image.epoch is None or not is_later(image.epoch, after.epoch):
                 raise
-        if not is_follower and after.epoch != self._loader.image.epoch:
+        if not with_epochs and after.epoch != self._loader.image.epoch:
             raise TokenEpochMismatchException(
                 "`after` is from an earlier epoch of the store; send the header `Klamm-Epochs: 1` to go on from it, or "
                 "start again with `snapshot=true`"

@@ -47,15 +47,18 @@ async def watch(
 
     For callers with the role follow; an admin caller needs DESCRIBE on the cluster.
     """
-    after, with_epochs = _after(request, query), _with_epochs(request)
+    after, is_follower, media_type = _after(request, query), _is_follower(request), _media_type(request)
+    # An EventSource can't send a header, and passes over events that nobody listens for.
+    with_epochs = is_follower or media_type == SSE
     acl_filter = query.acl_filter
     refusal = None if acl_filter is None else validate_filter(acl_filter)
     if refusal is not None:
         raise refusal
     authorizer = services.authorizer
     if after is not None:
-        await authorizer.continues(after, is_follower=with_epochs, asked_by=_asked_by(request))
-    media_type, rights = _media_type(request), _Rights(services, reader, request)
+        asked_by = _asked_by(request)
+        await authorizer.continues(after, with_epochs=with_epochs, is_follower=is_follower, asked_by=asked_by)
+    rights = _Rights(services, reader, request)
     writer: ReplyWriter | None = request.scope.get("klamm.writer")
     lines = watch_feed(
         authorizer.watchers,
@@ -87,8 +90,8 @@ def _after(request: Request, query: WatchQuery) -> Token | None:
     return None if after is None else Token.parse(after, "last-event-id" if last_ids else "after")
 
 
-def _with_epochs(request: Request) -> bool:
-    """Whether the reader understands that the feed goes on in another epoch."""
+def _is_follower(request: Request) -> bool:
+    """Whether the reader says that it understands how the feed goes on in another epoch."""
     values = request.headers.getlist("klamm-epochs")
     if values not in ([], ["1"]):
         raise InvalidRequestException("the header `Klamm-Epochs` can only be `1`; send that once, or leave it out")

@@ -14,6 +14,7 @@ from tests.unit.rest.harness import Service, allow
 
 HUGE = (1 << 63) - 1
 FOLLOWER = {"klamm-epochs": "1"}
+BROWSER = {"accept": "text/event-stream"}
 
 
 async def refused(service: Service, after: Token, status: int, **headers: str) -> Any:  # noqa: ANN401 - JSON
@@ -25,7 +26,9 @@ async def refused(service: Service, after: Token, status: int, **headers: str) -
 async def passed(service: Service, after: Token, **headers: str) -> bool:
     """Whether a stream would begin. (The client in tests reads a reply to its end, which a stream has not.)"""
     try:
-        await service.authorizer.continues(after, is_follower=bool(headers), asked_by=())
+        await service.authorizer.continues(
+            after, with_epochs=bool(headers), is_follower="klamm-epochs" in headers, asked_by=()
+        )
     except Exception:  # noqa: BLE001 - each refusal is one
         return False
     return True
@@ -75,8 +78,9 @@ async def test_position_ahead_of_the_store_makes_it_begin_an_epoch_and_is_lost(s
 async def test_token_of_an_ordinary_caller_begins_no_epoch(service: Service) -> None:
     service.give_up_soon()
     old = service.store.epoch
-    problem = await refused(service, Token(old, HUGE), 503)
-    assert problem["code"] == "OFFSET_NOT_AVAILABLE"
+    for headers in ({}, BROWSER):
+        problem = await refused(service, Token(old, HUGE), 503, **headers)
+        assert problem["code"] == "OFFSET_NOT_AVAILABLE"
     body = {"context": {"principal": "User:alice", "client_address": "10.1.2.3"}, "actions": []}
     assert (await service.post("/v1/authorize", {**body, "at_least": str(Token(old, HUGE))})).status_code == 503
     assert service.store.epoch == old
@@ -109,7 +113,7 @@ async def test_store_that_never_answers_is_told_as_one_that_is_away(
     assert problem["code"] == "STORE_UNAVAILABLE"
 
 
-@each_case(("headers", "status"), [(FOLLOWER, None), ({}, 409)])
+@each_case(("headers", "status"), [(FOLLOWER, None), (BROWSER, None), ({}, 409)])
 async def test_token_of_an_older_epoch_needs_the_header(
     service: Service, headers: dict[str, str], status: int | None
 ) -> None:
