@@ -104,8 +104,10 @@ _POLL = """SELECT h.cluster_id, h.epoch, h.last_offset, h.hash AS head_hash, h.l
         ELSE (SELECT hash FROM acl_record WHERE "offset" = $1) END AS hash_at,
     clock_timestamp() AS store_time,
     coalesce((SELECT min(expires_at) FROM acl) <= clock_timestamp(), false) AS holds_ended,
-    CASE WHEN pg_is_in_recovery() THEN clock_timestamp() - coalesce(
-        pg_last_xact_replay_timestamp(), (SELECT checkpoint_time FROM pg_control_checkpoint())
+    CASE WHEN pg_is_in_recovery() THEN clock_timestamp() - greatest(
+        coalesce(pg_last_xact_replay_timestamp(), (SELECT checkpoint_time FROM pg_control_checkpoint())),
+        CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn()
+            THEN (SELECT last_msg_receipt_time FROM pg_stat_wal_receiver) END
     ) END AS behind,
     r.*
 FROM acl_head AS h
@@ -263,7 +265,11 @@ class PostgresChangeFeed:
 
 
 def _behind_s(row: Row) -> float:
-    """How far a standby may be behind: it knows of nothing later than what it has replayed. 0 on a primary."""
+    """How far a standby may be behind; 0 on a primary.
+
+    It knows of nothing later than what it has replayed; or, where that is all that it has received and the role may see
+    so, than when it last heard of the primary.
+    """
     behind: timedelta | None = row["behind"]
     return 0.0 if behind is None else max(0.0, behind.total_seconds())
 
