@@ -29,7 +29,7 @@ from app.runtime.ports import ChangeFeed
 from app.runtime.present import PresentImage
 from app.runtime.purgatory import Purgatory
 from app.runtime.snapshot import load_image
-from app.runtime.state.reading import restore
+from app.runtime.state.reading import Restored, restore
 from app.runtime.wakeup import WakeUp
 from app.runtime.watch.watchers import Watchers
 
@@ -216,14 +216,17 @@ class Loader:
         """Loads. If there is no image yet and the source is away, or what it has is damaged, the state file's serves
         until that is over; tried once.
 
-        The fault is raised even then.
+        The fault is raised even then. A follower reads its file first, and loads only what may replace that.
         """
+        held = await self._held_by_file()
         try:
             await self._load()
         except (StoreUnavailableException, PoisonedRecordException, TimeoutError):
             state, self._state = self._state, None
-            if state is not None and not self.image.loading_complete:
-                restored = await restore(state, self._startup, self._metrics)
+            if held is not None or (state is not None and not self.image.loading_complete):
+                restored = held
+                if restored is None and state is not None:
+                    restored = await restore(state, self._startup, self._metrics)
                 if restored is not None:
                     self._reload = None
                     self._readiness.restored(restored.age_s)
@@ -233,6 +236,21 @@ class Loader:
                     extra = {"offset": self.image.offset, "acls": self.image.acl_count, "age_s": round(restored.age_s)}
                     _logger.warning("started_from_state_file", extra=extra)
             raise
+        if held is not None:
+            self._free(held.image.index)
+
+    async def _held_by_file(self) -> Restored | None:
+        """What a follower's state file holds before the first load; the feed judges snapshots by it."""
+        state = self._state
+        if state is None or not self._feed.chain or self.image.loading_complete:
+            return None
+        self._state = None
+        restored = await restore(state, self._startup, self._metrics)
+        position = None if restored is None else position_of(restored.image)
+        if restored is None or position is None:
+            return None
+        self._feed.resume(position, restored.image.epochs, restored.age_s)
+        return restored
 
     def _drop_restored(self) -> None:
         """INVARIANT: once the source says that it is another cluster's, nothing is decided by the file's ACLs."""

@@ -139,6 +139,31 @@ async def test_a_damaged_snapshot_leads_to_the_state_file_as_an_absent_one_does(
             assert authorizer.metrics.image_loads == 0
 
 
+async def test_an_older_state_does_not_replace_the_state_files_after_a_restart(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    options = RuntimeOptions(state=StateOptions(path=folder, origin=frozenset({"here"})))
+    stale, fresh = Told(), Told()
+    fresh.transaction(2)
+    with ScriptedServer() as server:
+        Service(server, fresh)
+        async with replica(server.url, options=options) as authorizer:
+            await until(lambda: folder.exists() and any(b"orders-2" in each.read_bytes() for each in folder.iterdir()))
+            assert is_ready(authorizer)
+    offsets: set[int] = set()
+    with ScriptedServer() as first, ScriptedServer() as second:
+        Service(first, stale)
+        Service(second, fresh)
+        fresh.transaction(3)
+        async with replica(first.url, second.url, options=options) as authorizer:
+
+            def is_there() -> bool:
+                offsets.add(authorizer.image.offset)
+                return authorizer.image.offset == 3 and is_ready(authorizer)
+
+            await until(is_there)
+    assert offsets <= {-1, 2, 3}
+
+
 def test_what_is_tried_first_is_not_healthy() -> None:
     """Else the tests above would prove nothing."""
     for change in (wrong_digest, fewer, other_table):
