@@ -61,6 +61,8 @@ class Loader:
         self._metrics = metrics
         self._options = options
         self._state = options.state
+        self._held: Restored | None = None
+        """What a follower's state file held, until something is loaded or this serves."""
         self._wake_up = WakeUp(feed)
         self._backoff = Backoff(options.first_backoff_s, options.max_backoff_s, options.jitter)
         self._poison_backoff = Backoff(options.first_backoff_s, options.max_poison_backoff_s, options.jitter)
@@ -218,13 +220,12 @@ class Loader:
 
         The fault is raised even then. A follower reads its file first, and loads only what may replace that.
         """
-        held = await self._held_by_file()
+        await self._hold_file()
         try:
             await self._load()
         except (StoreUnavailableException, PoisonedRecordException, TimeoutError):
-            state, self._state = self._state, None
-            if held is not None or (state is not None and not self.image.loading_complete):
-                restored = held
+            (restored, self._held), (state, self._state) = (self._held, None), (self._state, None)
+            if not self.image.loading_complete:
                 if restored is None and state is not None:
                     restored = await restore(state, self._startup, self._metrics)
                 if restored is not None:
@@ -236,21 +237,19 @@ class Loader:
                     extra = {"offset": self.image.offset, "acls": self.image.acl_count, "age_s": round(restored.age_s)}
                     _logger.warning("started_from_state_file", extra=extra)
             raise
+        held, self._held = self._held, None
         if held is not None:
             self._free(held.image.index)
 
-    async def _held_by_file(self) -> Restored | None:
-        """What a follower's state file holds before the first load; the feed judges snapshots by it."""
+    async def _hold_file(self) -> None:
+        """Reads a follower's state file before the first load; the feed judges snapshots by what it holds."""
         state = self._state
         if state is None or not self._feed.chain or self.image.loading_complete:
-            return None
-        self._state = None
-        restored = await restore(state, self._startup, self._metrics)
-        position = None if restored is None else position_of(restored.image)
-        if restored is None or position is None:
-            return None
-        self._feed.resume(position, restored.image.epochs, restored.age_s)
-        return restored
+            return
+        self._state, self._held = None, await restore(state, self._startup, self._metrics)
+        position = None if self._held is None else position_of(self._held.image)
+        if self._held is not None and position is not None:
+            self._feed.resume(position, self._held.image.epochs, self._held.age_s)
 
     def _drop_restored(self) -> None:
         """INVARIANT: once the source says that it is another cluster's, nothing is decided by the file's ACLs."""

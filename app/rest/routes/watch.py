@@ -54,9 +54,8 @@ async def watch(
     refusal = None if acl_filter is None else validate_filter(acl_filter)
     if refusal is not None:
         raise refusal
-    authorizer = services.authorizer
+    authorizer, asked_by = services.authorizer, _asked_by(request)
     if after is not None:
-        asked_by = _asked_by(request)
         await authorizer.continues(after, with_epochs=with_epochs, is_follower=is_follower, asked_by=asked_by)
     rights = _Rights(services, reader, request)
     writer: ReplyWriter | None = request.scope.get("klamm.writer")

@@ -46,7 +46,7 @@ _HASH_AT = """SELECT hash FROM acl_record WHERE "offset" = $1"""
 _SAY_WHY = "SELECT set_config('klamm.epoch_why', $1, true), set_config('klamm.epoch_diverged', $2, true)"
 
 
-class Why(Enum):
+class EpochReason(Enum):
     """Why an epoch begins, as `acl_epoch` says it."""
 
     FIRST_WRITE = "the first write of a process"
@@ -108,7 +108,7 @@ class LockedHead:
     recorded_at: datetime
     digest: int | None  # None if it was not kept up to here; it then stays unknown until `klamm migrate`
     refused_epoch: UUID | None  # the latest epoch that was shown while none could begin for that reason
-    begins: Why | None = None  # why the epoch is new, and not in the store yet
+    begins: EpochReason | None = None  # why the epoch is new, and not in the store yet
     is_diverged: bool = False  # whether records of the epoch before are not those that somebody has seen
 
     @property
@@ -122,7 +122,7 @@ class LockedHead:
         # INVARIANT: where records differ, no token of the epoch before stands for two states: none is part any more.
         return noted.begun(self.epoch, noted.rows[-1].first_offset if self.is_diverged else self.last_offset)
 
-    def beginning(self, why: Why, later_than: Iterable[UUID] = ()) -> "LockedHead":
+    def beginning(self, why: EpochReason, later_than: Iterable[UUID] = ()) -> "LockedHead":
         """The same with a new epoch, which is written with the next `move_head`."""
         known = [self.epoch, *later_than]
         return replace(self, epoch=next_epoch(self.recorded_at, known, uuid4()), begins=why)
@@ -156,14 +156,14 @@ async def lock_head(
     # INVARIANT: read under the lock: all that this process knows was committed before, or is not from this store.
     position = known.position
     found = Continuity.PROVED if position is None else await _continuity(connection, head, position)
-    why: Why | None = None
+    why: EpochReason | None = None
     if found in begins_on:
-        why = Why.LOST
+        why = EpochReason.LOST
         head = replace(head, is_diverged=found is not Continuity.LOST)
     elif not row["is_as_written"]:
-        why = Why.PUT_BACK
+        why = EpochReason.PUT_BACK
     elif identity not in (written_on, UNKNOWN_SERVER) and written_on != UNKNOWN_SERVER:
-        why = Why.OTHER_SERVER
+        why = EpochReason.OTHER_SERVER
     return head if why is None else head.beginning(why, () if position is None else [position.epoch])
 
 

@@ -31,11 +31,11 @@ from app.store.rows import (
 )
 from app.store.writing.head import (
     UNKNOWN_SERVER,
+    EpochReason,
     LockedHead,
     ServerIdentity,
     ServerStart,
     Values,
-    Why,
     lock_head,
     move_head,
 )
@@ -57,7 +57,7 @@ _DURABLE = (
 
 
 class FeedTransaction:
-    def __init__(self, connection: Connection, head: LockedHead, begins_with: Why | None = None) -> None:
+    def __init__(self, connection: Connection, head: LockedHead, begins_with: EpochReason | None = None) -> None:
         """`begins_with` is why an epoch begins with the first record, if one is written."""
         self.head = head
         self._begins_with = begins_with
@@ -169,10 +169,10 @@ class FeedWriter:
     async def close(self) -> None:
         await self._kept.close()
 
-    def _begins_with(self, start: ServerStart) -> Why | None:
+    def _begins_with(self, start: ServerStart) -> EpochReason | None:
         if self._written_on is None:
-            return Why.FIRST_WRITE
-        return None if self._written_on == start else Why.OTHER_START
+            return EpochReason.FIRST_WRITE
+        return None if self._written_on == start else EpochReason.OTHER_START
 
     async def _prepare(self, connection: Connection) -> None:
         if await connection.fetchval("SELECT pg_is_in_recovery()"):

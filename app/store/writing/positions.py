@@ -19,7 +19,7 @@ from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, KeptConnection, StoreTimeouts
 from app.store.epochs import read_epochs
 from app.store.faults import NotMigratedError
-from app.store.writing.head import UNKNOWN_SERVER, LockedHead, ServerStart, Why, lock_head, move_head
+from app.store.writing.head import UNKNOWN_SERVER, EpochReason, LockedHead, ServerStart, lock_head, move_head
 
 EVERY = timedelta(minutes=10)
 _MINUTE_MS = 60_000
@@ -118,11 +118,11 @@ class Positions:
         return Standing.LOST
 
     async def _begin_if_due(self, connection: Connection, head: LockedHead, position: Token) -> bool:
-        last = await connection.fetchval(_LAST_SHOWN, Why.SHOWN.value, head.recorded_at)
+        last = await connection.fetchval(_LAST_SHOWN, EpochReason.SHOWN.value, head.recorded_at)
         is_due = last is None or head.recorded_at - last >= EVERY
         if is_due or self._begun_on != head.start:
             later_than = [position.epoch, *([] if head.refused_epoch is None else [head.refused_epoch])]
-            await move_head(connection, head.beginning(Why.SHOWN, later_than))
+            await move_head(connection, head.beginning(EpochReason.SHOWN, later_than))
             if not is_due:
                 self._begun_on = head.start
             return True

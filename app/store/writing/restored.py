@@ -10,7 +10,7 @@ from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, StoreTimeouts, close_gently, connect
 from app.store.epochs import read_epochs
 from app.store.faults import translated_faults
-from app.store.writing.head import UNKNOWN_SERVER, Why, lock_head, move_head
+from app.store.writing.head import UNKNOWN_SERVER, EpochReason, lock_head, move_head
 
 _CLUSTER_ID = "SELECT cluster_id FROM acl_head"
 _SET_CLUSTER_ID = "UPDATE acl_head SET cluster_id = $1"
@@ -53,7 +53,9 @@ async def _begin_epoch(connection: Connection, cluster_id: str | None, new_clust
             f"this store belongs to cluster `{found}`, not to `{cluster_id}`; point `database.url` at the right "
             "database or leave `cluster.id` out"
         )
-    await move_head(connection, head.beginning(Why.COMMAND, [] if head.refused_epoch is None else [head.refused_epoch]))
+    await move_head(
+        connection, head.beginning(EpochReason.COMMAND, [] if head.refused_epoch is None else [head.refused_epoch])
+    )
     if new_cluster_id is not None:
         await connection.execute(_SET_CLUSTER_ID, new_cluster_id)
     return RestoredStore(new_cluster_id or found, await read_epochs(connection), head.last_offset)
