@@ -33,6 +33,18 @@ async def test_a_batch_names_the_epochs_since_the_one_before(subject: Subject) -
     assert after.epochs.has(Token(before.epoch, 2), 4)
 
 
+async def test_a_batch_that_begins_an_epoch_names_the_one_before(subject: Subject) -> None:
+    await subject.write(create(topic("a")))
+    known = KnownHistory()
+    before = (await subject.bulk.add(batch([topic("a")]), ACTOR, known)).token
+
+    # The first record of the process that imports.
+    after = await subject.bulk.add(batch([topic("b")]), ACTOR, known)
+
+    assert after.token == Token((await subject.head()).epoch, 2)
+    assert after.epochs.has(before, 2)
+
+
 async def test_a_batch_stands_in_snapshot_and_feed_as_one_transaction(subject: Subject) -> None:
     await subject.write(create(topic("before")), alter(("audit.level", "DEBUG")))
     acls = batch(map(topic, ["orders", "payments", "tab\there \\ and \U0001f600"]))

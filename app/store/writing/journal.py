@@ -116,7 +116,9 @@ class FeedTransaction:
         head = self.head
         if of == head.epoch:
             return Epochs.only(head.epoch)
-        return self._locked.within(await read_epochs(self._connection))
+        # The epoch may have begun with a record of this transaction, and begins where the head stood before it.
+        begun = replace(self._locked, epoch=head.epoch, begins=head.begins, is_diverged=head.is_diverged)
+        return begun.within(await read_epochs(self._connection))
 
     async def end(self) -> None:
         """Writes what is left, and moves the head."""
