@@ -1,6 +1,8 @@
 """The table of epochs: when one begins, what a follower's position is to the store, and what nobody can bring about."""
 
 import asyncio
+import gc
+import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -14,10 +16,11 @@ from app.core.epochs import Epochs, Standing, is_later, next_epoch
 from app.core.kafka.errors import StoreUnavailableException
 from app.core.token import Token
 from app.formats.database_url import DatabaseUrl
-from app.store.engine import Connection
+from app.store.engine import Connection, StoreTimeouts
 from app.store.epochs import read_epochs
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
+from app.store.writing.positions import Positions
 from tests.patient import PATIENT
 from tests.updates import create, topic
 
@@ -52,6 +55,27 @@ async def put_back_head(database: Connection) -> None:
         await database.execute("DELETE FROM acl_head")
         await database.execute("INSERT INTO acl_head SELECT * FROM backup")
     await database.execute("DROP TABLE backup")
+
+
+async def test_nobody_who_asked_is_left_when_a_read_of_the_head_fails() -> None:
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    # A server that is silent: the read ends after those who asked for it.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        positions = Positions(
+            DatabaseUrl.parse(f"postgresql://klamm@127.0.0.1:{port}/none"), StoreTimeouts(connect_s=0.5)
+        )
+        asked = asyncio.create_task(positions.standing_of(Token(uuid4(), 1)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        (read,) = (each for each in asyncio.all_tasks() if each.get_name() == "klamm-positions")
+        asked.cancel()
+        await asyncio.wait({read})
+        del read
+        gc.collect()
+    await positions.close()
+    assert faults == []
 
 
 async def test_first_write_of_each_process_begins_an_epoch(

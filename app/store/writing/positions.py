@@ -82,6 +82,7 @@ class Positions:
         """The head as of a read that begins after this call."""
         if self._next is None:
             self._next = asyncio.create_task(self._read_in_turn(), name="klamm-positions")
+            self._next.add_done_callback(_retrieve)
         # One who leaves doesn't take the answer from the others.
         return await asyncio.shield(self._next)
 
@@ -136,6 +137,12 @@ class Positions:
         if self._not_before is None or self._noted is None or store_time >= self._not_before:
             return False
         return not is_later(_to_the_minute(position.epoch), self._noted)
+
+
+def _retrieve(read: asyncio.Task[_Head]) -> None:
+    """All who asked may have left; asyncio logs an error if nobody retrieves an exception."""
+    if not read.cancelled():
+        read.exception()
 
 
 def _to_the_minute(epoch: UUID) -> UUID:
