@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from app.client.http.replies import parse_acl
+from app.client.plan.apply import BETWEEN
 from app.client.undo.inverse import terms_before
 from app.console.api import PATIENCE_S, ApiRefusedError
 from app.console.difference import MAX_CHANGES, Change
@@ -28,15 +29,17 @@ async def made_by(visit: Visit) -> Made | None:
         async with asyncio.timeout(PATIENCE_S):
             found = await visit.api.post("/v1/history", {**between, "limit": MAX_CHANGES})
     except TimeoutError:
-        return Made(reached)
+        return Made()
     except ApiRefusedError as refusal:
         # A visitor that may change ACLs but not read them is told that it is done.
         is_known = refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR or refusal.status == HTTPStatus.FORBIDDEN
-        return Made(reached) if is_known else None
+        return Made() if is_known else None
     changes = list(found["changes"])
-    undo = undo_of(changes) if found["next_cursor"] is None else None
+    is_whole = bool(changes) and found["next_cursor"] is None
+    undo = undo_of(changes) if is_whole else None
+    transactions = f"{changes[-1]['token']}{BETWEEN}{reached}" if is_whole else None
     shown = changes[:MAX_SHOWN]
-    return Made(reached, shown, len(changes) - len(shown), undo, query(between))
+    return Made(shown, len(changes) - len(shown), undo, transactions, query(between))
 
 
 def undo_of(changes: Sequence[Json]) -> str | None:

@@ -34,12 +34,13 @@ Json = dict[str, Any]
 class Made(NamedTuple):
     """A change that was made. `changes` are newest first; None: what changed can't be told now."""
 
-    token: str
     changes: Sequence[Json] | None = None
     more: int = 0
     """How many are not listed."""
     undo: str | None = None
     """The plan that undoes all of them, as a form carries it."""
+    transactions: str | None = None
+    """All of them as `klamm undo` takes them; None if it is not known where they begin."""
     history: str = ""
     """The query of the history that lists all of them."""
 

@@ -14,6 +14,7 @@ from app.core.authorize import Authorization
 from app.core.epochs import Epochs, next_epoch
 from app.core.groups import Groups
 from app.core.image import AuthorizerImage
+from app.core.index.table import SortKey
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.configs import AuthorizerConfig, effective_config
 from app.core.kafka.errors import (
@@ -25,7 +26,7 @@ from app.core.kafka.errors import (
 )
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
-from app.core.past import Moment
+from app.core.past import Moment, PastState
 from app.core.records import Record
 from app.core.token import Token
 from app.formats.database_url import DatabaseUrl
@@ -197,7 +198,39 @@ async def test_answers_of_the_past_equal_core_on_the_image_of_then(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.runtime.past._STRETCH", 20)
+    # Some moments are recent, and most are not.
+    monkeypatch.setattr("app.store.reading.state._RECENT", 25)
     await compare(world, range(10), 100)
+
+
+async def test_a_list_of_a_recent_moment_does_not_read_the_history_before_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.runtime.past._STRETCH", 20)
+    await world.begin(Random(3))
+    for _ in range(20):
+        await write_history(world.store, Random(4), 10)
+    records, at = await records_of(world.feed)
+    assert len(records) > 300
+    await write_history(world.store, Random(5), 4)
+    asked: list[int] = []
+    really = world.source.stretch
+
+    async def stretch(at: Moment, after: SortKey | None, rows: int) -> PastState:
+        asked.append(rows)
+        return await really(at, after, rows)
+
+    monkeypatch.setattr(world.source, "stretch", stretch)
+    expected = image_of(tables_at(records, len(records)).listed(), STARTUP)
+    found, cursor = 0, None
+    while True:
+        page = await world.past.acls(ROOT, AclBindingFilter(), 1_000, cursor, str(at))
+        found += len(page.acls)
+        if page.next_cursor is None:
+            break
+        cursor = page.next_cursor
+    assert found == expected.acl_count
+    assert len(asked) <= expected.acl_count // 20 + len(NAMES)
 
 
 @pytest.mark.full("long draws")
@@ -206,6 +239,8 @@ async def test_many_answers_of_the_past_equal_core_on_the_image_of_then(
     world: World, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
     monkeypatch.setattr("app.runtime.past._STRETCH", 20)
+    # Some moments are recent, and most are not.
+    monkeypatch.setattr("app.store.reading.state._RECENT", 25)
     await compare(world, range(first, first + 29), 100)
 
 

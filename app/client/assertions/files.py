@@ -19,6 +19,8 @@ CONFIGS = (SUPER_USERS, ALLOW_EVERYONE)
 """The properties that affect access."""
 
 _MAX_SHOWN = 200
+_MAX_TEXT = 1024 * 1024
+"""Characters of one text: a sentence of as many names as one may have together."""
 _FILE_FIELDS = ("tests", "configs")
 _SUBJECTS = {"principals": True, "nobody_but": False, "everybody_but": True}
 _VERBS = {"may": True, "may_not": False}
@@ -133,6 +135,7 @@ class _Reader:
             return None
         if not isinstance(value, Scalar) or not value.text.strip():
             raise UsageError(f"`{name}`: not a text, or an empty one; write a text, or leave the field out")
+        _check_length(value)
         return value.text
 
     def _sentences(self, item: Fields) -> tuple[str, tuple[Assertion, ...]]:
@@ -189,6 +192,7 @@ class _Reader:
         for each in items:
             if not isinstance(each, Scalar) or each.is_null:
                 raise UsageError(f"`{name}`: neither a text nor a list of texts")
+            _check_length(each)
             texts.append((each.text if any_scalar else _text(each), each.line))
         return texts
 
@@ -201,7 +205,16 @@ class _Reader:
         return not wrong
 
 
+def _check_length(value: Scalar) -> None:
+    if len(value.text) > _MAX_TEXT:
+        raise UsageError(
+            f"`{value.text[:_MAX_SHOWN]}...`: a text of {len(value.text):,} characters; it may have {_MAX_TEXT:,} at "
+            "most, so split it into several tests"
+        )
+
+
 def _text(value: Scalar) -> str:
+    _check_length(value)
     if not value.is_text:
         raise UsageError(f"`{value.text[:_MAX_SHOWN]}` is not a text in YAML; put it in quotes")
     return value.text

@@ -18,6 +18,7 @@ from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, WILDCARD_PRINCIPAL, Acl
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import supported_operations
+from app.core.kafka.validation import MAX_TEXT_BYTES
 from app.core.spelling import did_you_mean
 from app.formats.command_errors import UsageError
 
@@ -126,7 +127,7 @@ class _Reader:
                 return True, allowed, self._list("a principal, such as User:alice") if self._take("but") else []
         first = self._words[0]
         if ":" not in first.text:
-            meant = did_you_mean(first.text, (NOBODY_BUT, EVERYBODY_BUT))
+            meant = did_you_mean(first.text[:_MAX_SHOWN], (NOBODY_BUT, EVERYBODY_BUT))
             raise UsageError(
                 f"`{first.text[:_MAX_SHOWN]}` is not a principal; begin with a principal such as User:alice, with "
                 f"nobody or with everybody{meant}"
@@ -167,7 +168,7 @@ class _Reader:
             return UsageError(f"`{word}` is ambiguous; use commas, or write a separate sentence")
         if word in _NO_WORDS:
             return UsageError(f"unexpected word `{word}`; write {SHAPE}")
-        return UsageError(f"`{word[:_MAX_SHOWN]}`: {why}; write {SHAPE}{did_you_mean(word, _KEYWORDS)}")
+        return UsageError(f"`{word[:_MAX_SHOWN]}`: {why}; write {SHAPE}{did_you_mean(word[:_MAX_SHOWN], _KEYWORDS)}")
 
 
 def assertions_of(parts: Parts) -> tuple[Assertion, ...]:
@@ -200,7 +201,15 @@ def assertions_of(parts: Parts) -> tuple[Assertion, ...]:
     )
 
 
+def _check_length(text: str) -> None:
+    """Refuses what no ACL and no request can have."""
+    size = len(text.encode(errors="replace"))
+    if size > MAX_TEXT_BYTES:
+        raise UsageError(f"`{text[:_MAX_SHOWN]}...`: a name of {size:,} bytes; Kafka's have {MAX_TEXT_BYTES:,} at most")
+
+
 def _principal(word: Word) -> str:
+    _check_length(word.text)
     principal = principal_named(word.text)
     if not _has_type(principal):
         raise UsageError(f"`{word.text[:_MAX_SHOWN]}` is a principal without a type; write one such as User:alice")
@@ -211,6 +220,7 @@ def _principal(word: Word) -> str:
 
 def _resource(word: Word) -> tuple[ResourceType, PatternType, str]:
     resource_type, name = resource_named(word.text)
+    _check_length(name)
     _check_askable(resource_type, name, word.text)
     if not word.ends_bare:
         if name == WILDCARD:

@@ -4,7 +4,6 @@ import json
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -23,7 +22,7 @@ from app.client.http.replies import (
     strange_reply,
 )
 from app.core.backoff import Backoff
-from app.core.kafka.bindings import NewAcl, StandardAcl
+from app.core.kafka.bindings import NewAcl
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.acl_bodies import acl_body, filter_body
 
@@ -37,13 +36,23 @@ _MAX_LOOKS = 8
 """How often a listing starts again because the ACLs changed meanwhile."""
 
 _PAUSE_S, _LONGEST_PAUSE_S = 0.2, 1.0
+_PAST_PATIENCE_S = 10.0
+"""For a page of the past; if there is none by then, another look at the present may do."""
 _MAX_SERVICE_TIMEOUT_MS = 300_000
 _SERVICE_SHARE = 0.9
 """The share of a call's time that the service may take, so that it is the first to report a timeout."""
 
 
+class TooFastError(ServiceError):
+    """The ACLs change faster than they can be read as of one token."""
+
+
 class _ChangedError(Exception):
-    """The ACLs changed while they were listed."""
+    """The ACLs changed while they were listed, and the service refuses to tell how they were."""
+
+    def __init__(self, refusal: ServiceError) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
 
 
 class Service:
@@ -142,53 +151,87 @@ class Service:
             raise ServiceError(f"the service refused to change {'; '.join(refusals)}")
         return token
 
-    def acls(self, acl_filter: AclBindingFilter, *, limit: int = PAGE_ACLS, at: str | None = None) -> AclListing:
-        """`limit` is the size of a page (1 to 1,000); `at` a token or a time of the past.
+    def acls(
+        self, acl_filter: AclBindingFilter, *, limit: int = PAGE_ACLS, at: str | None = None, token: str | None = None
+    ) -> AclListing:
+        """`limit` is the size of a page (1 to 1,000); `at` a token or a time of the past. With `token`, that of a reply
+        a moment ago, it is the list of that state.
 
-        Raises ServiceError if the ACLs change too fast.
+        Raises ServiceError, or TooFastError if the ACLs change too fast.
         """
-        path, wanted = "/v1/acls/search", {"filter": filter_body(acl_filter), **({} if at is None else {"at": at})}
-        for _ in looks():
-            found: list[StandardAcl] = []
-            tokens: list[str] = []
-            with suppress(_ChangedError):
-                for page in self._pages(path, wanted, limit):
-                    found += parse_acls(page, "acls")
-                    tokens.append(parse_text(page, "token"))
-                # One page is one state of the ACLs. What changed while the last of several was searched may be in it.
-                if len(tokens) > 1:
-                    tokens.append(parse_text(next(self._pages(path, wanted, 1)), "token"))
-                if tokens[-1] == tokens[0]:
-                    return AclListing(found, tokens[0])
-        raise self._too_fast()
+        path, body = "/v1/acls/search", {"filter": filter_body(acl_filter), **({} if at is None else {"at": at})}
+        pages = self._all_pages(path, body, limit, token, may_be_newer=True)
+        listed = [acl for page in pages for acl in parse_acls(page, "acls")]
+        return AclListing(listed, parse_text(pages[0], "token"))
 
     def all_rows(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
-        """The reply of whoCan or whatCan with the rows of all its pages. Raises ServiceError as `acls` does."""
-        for _ in looks():
-            with suppress(_ChangedError):
-                pages = list(self._pages(path, body, PAGE_ACLS))
-                rows = [row for page in pages for row in parse_list(page, "rows")]
-                return {**pages[0], "rows": rows, "next_cursor": None}
-        raise self._too_fast()
+        """The reply of whoCan or whatCan with the rows of all its pages. Raises as `acls` does."""
+        pages = self._all_pages(path, body, PAGE_ACLS, None, may_be_newer=False)
+        rows = [row for page in pages for row in parse_list(page, "rows")]
+        return {**pages[0], "rows": rows, "next_cursor": None}
 
-    def _too_fast(self) -> ServiceError:
-        return ServiceError(
-            f"the ACLs at `{self.url}` change faster than they can be listed; ask for fewer of them, or try again later"
+    def _all_pages(
+        self, path: str, body: Mapping[str, object], limit: int, token: str | None, *, may_be_newer: bool
+    ) -> list[dict[str, Any]]:
+        """All pages as of one token. `may_be_newer`: a page may hold changes that were made after its token."""
+        asked, refusal = {**body, "limit": limit}, ""
+        # Whoever has read a state elsewhere looks again at all of it.
+        for _ in looks() if token is None else (None,):
+            try:
+                if "at" in body:
+                    return self._pages_at(path, asked)
+                return list(self._pages(path, asked, token, may_be_newer=may_be_newer))
+            except _ChangedError as changed:
+                refusal = f", and it can't list them as they were ({changed.refusal})"
+        raise TooFastError(
+            f"the ACLs at `{self.url}` change faster than they can be listed{refusal}; ask for fewer of them, or try "
+            "again later"
         )
 
-    def _pages(self, path: str, body: Mapping[str, object], limit: int) -> Iterator[dict[str, Any]]:
-        """All pages. Raises _ChangedError at the first that has another token."""
-        asked, first = {**body, "limit": limit}, None
-        while True:
-            page = self.post(path, asked, idempotent=True)
-            token = parse_text(page, "token")
-            first = token if first is None else first
-            if token != first:
-                raise _ChangedError
-            yield page
-            if page.get("next_cursor") is None:
+    def _pages(
+        self, path: str, asked: Mapping[str, object], token: str | None, *, may_be_newer: bool
+    ) -> Iterator[dict[str, Any]]:
+        """Asks for the present while it is the state of `token`, or of the first page, and then for that of the past.
+
+        Raises _ChangedError if the service can't tell the past.
+        """
+        page = self.post(path, asked, idempotent=True)
+        first = token or parse_text(page, "token")
+        is_first = True
+        while parse_text(page, "token") == first:
+            cursor = page.get("next_cursor")
+            # One page alone is one state of the ACLs.
+            if cursor is None and (is_first or not may_be_newer):
+                yield page
                 return
-            asked["cursor"] = page["next_cursor"]
+            following = {**asked, "limit": 1} if cursor is None else {**asked, "cursor": cursor}
+            proof = self.post(path, following, idempotent=True)
+            if parse_text(proof, "token") != first:
+                break
+            yield page
+            if cursor is None:
+                return
+            asked, page, is_first = following, proof, False
+        try:
+            pages = self._pages_at(path, {**asked, "at": first}, _PAST_PATIENCE_S)
+        except ServiceError as refusal:
+            if refusal.status is None:
+                raise
+            raise _ChangedError(refusal) from None
+        if parse_text(pages[0], "token") != first:
+            raise _of_another_state()
+        yield from pages
+
+    def _pages_at(self, path: str, asked: Mapping[str, object], timeout_s: float | None = None) -> list[dict[str, Any]]:
+        """The pages of the past, from the one asked for on."""
+        pages = [self.post(path, asked, idempotent=True, timeout_s=timeout_s)]
+        # A time of the past becomes the token of its state.
+        asked = {**asked, "at": parse_text(pages[0], "token")}
+        while (cursor := pages[-1].get("next_cursor")) is not None:
+            pages.append(self.post(path, {**asked, "cursor": cursor}, idempotent=True, timeout_s=timeout_s))
+            if parse_text(pages[-1], "token") != asked["at"]:
+                raise _of_another_state()
+        return pages
 
     def _update(
         self,
@@ -209,6 +252,10 @@ class Service:
         if len(results) != expected:
             raise strange_reply(f"{len(results)} results for {expected} entries")
         return results, parse_text(reply, "token")
+
+
+def _of_another_state() -> ServiceError:
+    return strange_reply("a page is of another state than was asked for")
 
 
 def looks() -> Iterator[None]:

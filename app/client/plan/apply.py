@@ -2,22 +2,24 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
 from app.client.acl_files import STANDARD_INPUT
 from app.client.console import warn_of, write_json
 from app.client.http.access import access_of, add_access_arguments
-from app.client.http.replies import ServiceError
+from app.client.http.replies import ServiceError, strange_reply
 from app.client.http.service import Service, batches
 from app.client.plan.command import FILES_HELP, Proposal, add_plan_arguments, proposal_of, propose, prune_of, read_state
 from app.client.plan.planning import Limits, Plan, check_plan, load_plan
 from app.client.plan.wanted import read_wanted
 from app.client.words import add_comment_argument, counted
 from app.core.kafka.bindings import NewAcl
+from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
+from app.core.token import Token
 from app.formats.acl_entries import shown
 from app.formats.command_errors import UsageError
 
@@ -34,16 +36,34 @@ _EPILOG = (
 
 _CHANGED_SINCE = ("INVALID_UPDATE_VERSION", "TOKEN_EPOCH_MISMATCH")
 _REFUSED_SHOWN = 5
+BETWEEN = ".."
+"""Stands between the tokens of a range of transactions, as `klamm undo` takes it."""
 
 
 @dataclass(slots=True)
 class Done:
     plan: Plan
     token: str
-    """The token of the state after the last call."""
+    """The token of the state after the last call: the guard of the next one."""
     created: int = 0
     changed: int = 0
     deleted: int = 0
+    first: str | None = None
+    """The token after the first call that wrote anything."""
+    last: str | None = None
+    """The same of the last such call."""
+
+    @property
+    def transactions(self) -> str | None:
+        """FIRST..LAST, as `klamm undo` takes it: all transactions of these calls; None if nothing was written."""
+        return None if self.first is None else f"{self.first}{BETWEEN}{self.last}"
+
+    def advance_to(self, token: str) -> None:
+        """`token` is that of the reply to a call that was guarded by the token before."""
+        # INVARIANT: a call that wrote nothing replies with the state that it found, which somebody else may have made.
+        if _offset(token) > _offset(self.token):
+            self.first, self.last = self.first or token, token
+        self.token = token
 
     def __str__(self) -> str:
         plan = self.plan
@@ -52,7 +72,8 @@ class Done:
         return f"{created}{changed} and {self.deleted} of {len(plan.delete)} deleted"
 
     def body(self) -> dict[str, object]:
-        return {"created": self.created, "changed": self.changed, "deleted": self.deleted, "token": self.token}
+        counts = {"created": self.created, "changed": self.changed, "deleted": self.deleted}
+        return {**counts, "transactions": self.transactions}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,10 +114,10 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
         done = carry_out(service, plan, show, arguments.comment)
     if arguments.output == "json":
-        write_json({**proposal.body(), **done.body()}, out)
+        write_json(body_with(proposal.body(), done), out)
     elif not plan.is_empty:
         changed = f"{done.changed} changed, " if plan.change else ""
-        out.write(f"Done: {done.created} created, {changed}{done.deleted} deleted. Token: {done.token}\n")
+        out.write(f"Done: {done.created} created, {changed}{done.deleted} deleted.{undo_text(done)}\n")
     return 0
 
 
@@ -141,6 +162,15 @@ def confirmed(out: TextIO) -> bool:
     return False
 
 
+def body_with(proposal: Mapping[str, object], done: Done) -> dict[str, object]:
+    """The plan and what was done, without the token of the state before: it names a transaction of somebody else."""
+    return {name: value for name, value in proposal.items() if name != "token"} | done.body()
+
+
+def undo_text(done: Done) -> str:
+    return "" if done.transactions is None else f" To undo this: klamm undo {done.transactions}"
+
+
 def carry_out(
     service: Service,
     plan: Plan,
@@ -169,30 +199,34 @@ def carry_out(
             if len(calls) > sum(bool(acls) for *_, acls in parts):
                 report(done)
     except ServiceError as error:
-        raise stopped(error, under_way, f"{done}; {way_out}") from None
+        raise stopped(error, under_way, done, f"{done}; {way_out}") from None
     except KeyboardInterrupt:
         sys.stderr.write(
-            f"interrupted with {under_way} under way; {done} for certain; plan again to see what is left\n"
+            f"interrupted with {under_way} under way; {done} for certain; plan again to see what is left"
+            f"{_or_undo(done)}\n"
         )
         raise
     return done
 
 
 def _create(service: Service, some: Sequence[NewAcl], done: Done, comment: str | None) -> None:
-    results, done.token = service.create_acls(some, if_unchanged_since=done.token, comment=comment)
+    results, token = service.create_acls(some, if_unchanged_since=done.token, comment=comment)
+    done.advance_to(token)
     done.created += sum(each.created for each in results)
     _raise_refused("create", some, [each.refusal for each in results])
 
 
 def _change(service: Service, some: Sequence[NewAcl], done: Done, comment: str | None) -> None:
-    results, done.token = service.create_acls(some, if_unchanged_since=done.token, comment=comment)
+    results, token = service.create_acls(some, if_unchanged_since=done.token, comment=comment)
+    done.advance_to(token)
     done.changed += sum(each.refusal is None for each in results)
     _raise_refused("change", some, [each.refusal for each in results])
 
 
 def _delete(service: Service, some: Sequence[NewAcl], done: Done, comment: str | None) -> None:
     filters = [AclBindingFilter(*each.binding) for each in some]
-    results, done.token = service.delete_acls(filters, if_unchanged_since=done.token, comment=comment)
+    results, token = service.delete_acls(filters, if_unchanged_since=done.token, comment=comment)
+    done.advance_to(token)
     done.deleted += sum(len(each.matches) for each in results)
     # The guard ensures that the ACLs are those that the plan has seen, but a saved plan may have been edited.
     whys = [each.refusal or (None if each.matches else "there is no such ACL") for each in results]
@@ -208,7 +242,7 @@ def _raise_refused(what: str, acls: Sequence[NewAcl], whys: Sequence[object]) ->
         raise ServiceError(f"the service refused to {what} {counted(len(refused))}: {named}{more}")
 
 
-def stopped(error: ServiceError, under_way: str, rest: str) -> ServiceError:
+def stopped(error: ServiceError, under_way: str, done: Done, rest: str) -> ServiceError:
     """The error with what an operator needs: `rest` says how far the work got, and what to do now."""
     why = str(error)
     if error.code in _CHANGED_SINCE:
@@ -216,8 +250,20 @@ def stopped(error: ServiceError, under_way: str, rest: str) -> ServiceError:
     elif error.outcome_unknown:
         why = f"{why} (under way: {under_way})"
     return ServiceError(
-        f"{why}; {rest}",
+        f"{why}; {rest}{_or_undo(done)}",
         code=error.code,
         status=error.status,
         outcome_unknown=error.outcome_unknown,
     )
+
+
+def _or_undo(done: Done) -> str:
+    return "" if done.transactions is None else f", or undo what was done: klamm undo {done.transactions}"
+
+
+def _offset(token: str) -> int:
+    """Raises ServiceError."""
+    try:
+        return Token.parse(token).offset
+    except InvalidRequestException:
+        raise strange_reply(f"`{token[:100]}` is not a token") from None

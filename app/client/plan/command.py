@@ -9,7 +9,7 @@ from typing import TextIO
 from app.client.console import warn_of, write_json
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import ServiceError, parse_list, parse_object, parse_text
-from app.client.http.service import Service, looks
+from app.client.http.service import Service, TooFastError, looks
 from app.client.plan.output import plan_body, print_plan
 from app.client.plan.planning import (
     DEFAULT_MAX_DELETE_PERCENT,
@@ -193,12 +193,15 @@ def read_state(service: Service) -> StoreState:
     """All as of one token. Raises ServiceError, also if it changes too fast."""
     for _ in looks():
         config, properties, config_token = _read_config(service)
-        listing = service.acls(AclBindingFilter())
-        if config_token in (None, listing.token):
-            acls = {each.binding: each.terms for each in listing.acls}
-            check_words(acls)
-            return StoreState(acls, listing.token, config, properties)
-    raise ServiceError(f"`{service.url}` changes faster than it can be read; try again later")
+        try:
+            listing = service.acls(AclBindingFilter(), token=config_token)
+        except TooFastError as fault:
+            too_fast = fault
+            continue
+        acls = {each.binding: each.terms for each in listing.acls}
+        check_words(acls)
+        return StoreState(acls, listing.token, config, properties)
+    raise too_fast
 
 
 def check_words(acls: Iterable[AclBinding]) -> None:

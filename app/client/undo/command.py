@@ -13,7 +13,7 @@ from app.client.history import NO_CONFIGS, sign_of, value_text, what_changed
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import ServiceError, parse_text, text_or_none
 from app.client.http.service import Service
-from app.client.plan.apply import Done, carry_out, check_can_ask, confirmed, stopped
+from app.client.plan.apply import BETWEEN, Done, body_with, carry_out, check_can_ask, confirmed, stopped, undo_text
 from app.client.plan.command import (
     Proposal,
     StoreState,
@@ -25,9 +25,10 @@ from app.client.plan.command import (
 )
 from app.client.plan.output import acl_line, plainly, print_way
 from app.client.plan.planning import Prune, make_plan, save_plan
+from app.client.undo.actors import changed_meanwhile, changes_by
 from app.client.undo.inverse import Inverse, Json, inverse_of, subject_of
 from app.client.undo.transactions import changed_since, changes_of
-from app.client.words import add_comment_argument, counted
+from app.client.words import add_comment_argument, counted, utf_8
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.errors import InvalidRequestException
 from app.core.token import Token
@@ -44,7 +45,6 @@ _EPILOG = (
     "Exit codes: 0 done, saved, or nothing to do; 1 refused, failed, or the answer was no; 2 wrong usage; 130 "
     "Ctrl-C; 141 the reader closed the pipe."
 )
-_BETWEEN = ".."
 _WAY_OUT = "run the same command again for the rest"
 
 
@@ -52,6 +52,8 @@ _WAY_OUT = "run the same command again for the rest"
 class Undo:
     changes: Sequence[Json]
     """What is undone, newest first."""
+    by_others: Sequence[Json]
+    """Changes of these transactions that are left as they are, because they are other actors', newest first."""
     inverse: Inverse
     proposal: Proposal
     properties: Mapping[str, str]
@@ -66,6 +68,7 @@ class Undo:
         inverse = self.inverse
         return {
             "undone": self.changes,
+            "by_others": self.by_others,
             **self.proposal.body(),
             "properties": [
                 {"name": name, "value": value, "before": self.properties.get(name)}
@@ -85,6 +88,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TOKEN[..TOKEN]",
         help="any token of the transaction, as klamm log shows them; FIRST..LAST for all from one to another",
     )
+    parser.add_argument(
+        "--actor",
+        metavar="PRINCIPAL",
+        action="append",
+        default=[],
+        help="undo only changes by this principal; needed if there are changes by several; may be repeated",
+    )
     parser.add_argument("--yes", action="store_true", help="do not ask")
     add_save_arguments(parser, "change nothing; ")
     add_comment_argument(parser)
@@ -101,7 +111,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         raise UsageError("--save changes nothing and does not ask, so --yes has no effect; leave one of them out")
     check_save(arguments)
     with Service(access_of(arguments)) as service:
-        undo = _undo(service, first, last)
+        undo = _undo(service, first, last, list(map(utf_8, arguments.actor)))
         plan = undo.proposal.plan
         if arguments.output == "text":
             _print(undo, out)
@@ -112,15 +122,15 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
             return 1
         done = _carry_out(service, undo, arguments.comment or f"undo of {arguments.tokens}")
     if arguments.output == "json":
-        write_json({**undo.body(), **done.body()}, out)
+        write_json(body_with(undo.body(), done), out)
     elif not undo.is_empty:
-        out.write(f"Undone: {_text(done, undo.inverse.properties)}. Token: {done.token}\n")
+        out.write(f"Undone: {_text(done, undo.inverse.properties)}.{undo_text(done)}\n")
     return 0
 
 
 def _range(text: str) -> tuple[Token, Token]:
     """Raises UsageError."""
-    before, between, behind = text.partition(_BETWEEN)
+    before, between, behind = text.partition(BETWEEN)
     try:
         first = Token.parse(before)
         last = Token.parse(behind) if between else first
@@ -134,18 +144,19 @@ def _range(text: str) -> tuple[Token, Token]:
     return first, last
 
 
-def _undo(service: Service, first: Token, last: Token) -> Undo:
+def _undo(service: Service, first: Token, last: Token, actors: Sequence[str]) -> Undo:
     """Raises ServiceError."""
     state = read_state(service)
     now = Token.parse(state.token)
     if last.epoch == now.epoch and last.offset > now.offset:
         raise ServiceError(f"there is no change `{last}`: `{service.url}` is at `{now}`")
-    changes, upto, shows_configs = changes_of(service, first, last)
+    every, upto, shows_configs = changes_of(service, first, last)
+    changes, by_others = changes_by(actors, every)
     subjects = dict.fromkeys(map(subject_of, changes))
     check_words(each for each in subjects if isinstance(each, AclBinding))
-    since = changed_since(service, subjects, upto, now)
+    since = {**changed_meanwhile(every, by_others), **changed_since(service, subjects, upto, now)}
     inverse = inverse_of(changes, since, state.acls, state.properties, datetime.fromtimestamp(time.time(), UTC))
-    return Undo(changes, inverse, _proposal(state, inverse), state.properties, shows_configs)
+    return Undo(changes, by_others, inverse, _proposal(state, inverse), state.properties, shows_configs)
 
 
 def _proposal(state: StoreState, inverse: Inverse) -> Proposal:
@@ -174,6 +185,9 @@ def _print(undo: Undo, out: TextIO) -> None:
                 for name, value in inverse.properties.items()
             ]
         )
+    if undo.by_others:
+        page.heading(f"Changes by others among them, and left as they are ({len(undo.by_others)})")
+        page.first_lines([_later(each) for each in undo.by_others])
     if inverse.changed_since:
         page.heading(f"Changed again since then, and left as it is ({len(inverse.changed_since)})")
         page.first_lines([_later(each) for each in inverse.changed_since])
@@ -217,10 +231,10 @@ def _carry_out(service: Service, undo: Undo, comment: str) -> Done:
     if not values:
         return done
     try:
-        done.token = service.alter_configs(values, if_unchanged_since=done.token, comment=comment)
+        done.advance_to(service.alter_configs(values, if_unchanged_since=done.token, comment=comment))
     except ServiceError as error:
         names = ", ".join(values)
-        raise stopped(error, names, f"{_text(done)}; not restored: {names}; {_WAY_OUT}") from None
+        raise stopped(error, names, done, f"{_text(done)}; not restored: {names}; {_WAY_OUT}") from None
     return done
 
 

@@ -7,7 +7,7 @@ They may be tokens of Kubernetes service accounts: issuer and audience as the cl
 import binascii
 import sys
 import time
-from base64 import urlsafe_b64decode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -163,8 +163,8 @@ def _glance(token: str) -> tuple[_Header, _Claims]:
     if len(parts) != _PARTS or not token.isascii():
         raise TokenRefusedError("jwt_malformed")
     try:
-        header = _headers.decode(_decoded(parts[0]))
-        claims = _claims.decode(_decoded(parts[1]))
+        protected, payload, _ = map(_decoded, parts)
+        header, claims = _headers.decode(protected), _claims.decode(payload)
     except (msgspec.MsgspecError, binascii.Error, UnicodeDecodeError, RecursionError):
         raise TokenRefusedError("jwt_malformed") from None
     if bytes(header.crit):
@@ -174,7 +174,15 @@ def _glance(token: str) -> tuple[_Header, _Claims]:
 
 
 def _decoded(part: str) -> bytes:
-    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    """Raises binascii.Error unless it is base64url as RFC 7515 has it.
+
+    INVARIANT: all bytes have one text, without padding, white space, `+`, `/` or bits that stand for nothing, whatever
+    the decoders let pass.
+    """
+    decoded = urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    if urlsafe_b64encode(decoded).rstrip(b"=") != part.encode():
+        raise binascii.Error("not base64url without padding")
+    return decoded
 
 
 def _reason_of(error: jwt.PyJWTError) -> str:

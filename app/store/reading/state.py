@@ -36,6 +36,8 @@ from app.store.rows import BINDING_COLUMNS, TERMS_COLUMNS, Row, acl_of, in_slice
 
 MOST = 20_000
 """ACLs, or records behind the moment, that one question may touch."""
+_RECENT = MOST
+"""Records behind the moment, up to which a list reads all of them for each of its pages."""
 _FEW = 2_000
 _ROWS_AT_ONCE = 500  # what is read in one step of the event loop, of a millisecond or two
 _HEAD_LENGTH = 200
@@ -58,7 +60,8 @@ LEFT JOIN config ON config.name = known.name"""
 _RECORD = """acl_id, "offset", kind, resource_type, pattern_type, operation, permission_type, resource_name, principal,
     host, expires_at, owner, was_there, prior_expires_at, prior_owner"""
 
-# Where a stretch ends: after this many rows of either table.
+# Where a stretch ends: after this many rows of either table. If the moment is recent, the records of before, which may
+# be thousands for each ACL, do not count.
 _ACL_BOUND = """SELECT resource_type, left(resource_name, 200) AS head FROM acl
 WHERE (resource_type, left(resource_name, 200)) >= ($1, $2) ORDER BY resource_type, left(resource_name, 200)
 OFFSET $3 LIMIT 1"""
@@ -78,6 +81,13 @@ _STRETCH_RECORDS = """SELECT DISTINCT ON (acl_id) *, count(*) OVER () AS looked 
     WHERE (resource_type, left(resource_name, 200)) >= ($1, $2)
         AND (resource_type, left(resource_name, 200)) < ($3, $4) AND "offset" > $5 LIMIT $6
 ) AS since ORDER BY acl_id, "offset" """
+# Found by their offsets, and not by their names.
+_RECENT_RECORDS = """SELECT DISTINCT ON (acl_id) *, count(*) OVER () AS looked FROM (
+    SELECT * FROM acl_record WHERE "offset" > $5 ORDER BY "offset" LIMIT $6
+) AS since
+WHERE (resource_type, left(resource_name, 200)) >= ($1, $2)
+    AND (resource_type, left(resource_name, 200)) < ($3, $4)
+ORDER BY acl_id, "offset" """
 
 _Key = tuple[int, str]
 _END: _Key = (32_767, "")
@@ -105,25 +115,27 @@ async def read_stretch(connection: Connection, at: Moment, after: SortKey | None
     head = await read_head(connection)
     offset, now = await _resolved(connection, head, at)
     start = (0, "") if after is None else (after[0], after[1][:_HEAD_LENGTH])
-    end = await _end_of_stretch(connection, start, rows)
+    is_recent = head.last_offset - offset <= _RECENT
+    end = await _end_of_stretch(connection, start, rows, is_recent=is_recent)
     then = _Then(connection, offset)
-    await then.take_stretch(start, end)
+    await then.take_stretch(start, end, is_recent=is_recent)
     overrides = await _configs(connection, head, offset)
     upto = None if end == _END else (*end, 0, "", "", 0, 0)
     return PastState(head.cluster_id, head.epochs.token_of(offset), now, list(then.acls.values()), overrides, upto)
 
 
-async def _end_of_stretch(connection: Connection, start: _Key, rows: int) -> _Key:
+async def _end_of_stretch(connection: Connection, start: _Key, rows: int, *, is_recent: bool) -> _Key:
     """The key after about this many rows, or after the first name if it has more. INVARIANT: it is after the start."""
-    found = [
-        await connection.fetchrow(_ACL_BOUND, *start, rows),
-        await connection.fetchrow(_RECORD_BOUND, *start, rows),
-    ]
-    end = min(((row["resource_type"], row["head"]) for row in found if row is not None), default=_END)
+    bounds, behind = (_ACL_BOUND, _RECORD_BOUND), (_ACL_BEHIND, _RECORD_BEHIND)
+    tables = 1 if is_recent else 2
+    end = _first([await connection.fetchrow(each, *start, rows) for each in bounds[:tables]])
     if end > start:
         return end
-    found = [await connection.fetchrow(_ACL_BEHIND, *start), await connection.fetchrow(_RECORD_BEHIND, *start)]
-    return min(((row["resource_type"], row["head"]) for row in found if row is not None), default=_END)
+    return _first([await connection.fetchrow(each, *start) for each in behind[:tables]])
+
+
+def _first(rows: Iterable[Row | None]) -> _Key:
+    return min(((row["resource_type"], row["head"]) for row in rows if row is not None), default=_END)
 
 
 async def _resolved(connection: Connection, head: StoreHead, at: Moment) -> tuple[int, float]:
@@ -194,11 +206,11 @@ class _Then:
             since = await self._connection.cursor(_since(shape), *arguments, self._offset, _NEVER, most + 1)
             await self._merge(rows, await _all(since), most)
 
-    async def take_stretch(self, start: _Key, end: _Key) -> None:
+    async def take_stretch(self, start: _Key, end: _Key, *, is_recent: bool) -> None:
         arguments = (*start, *end, self._offset, MOST + 1)
         present = await self._connection.cursor(_STRETCH_ACLS, *arguments)
         rows = await _all(present)
-        since = await self._connection.cursor(_STRETCH_RECORDS, *arguments)
+        since = await self._connection.cursor(_RECENT_RECORDS if is_recent else _STRETCH_RECORDS, *arguments)
         await self._merge(rows, await _all(since), MOST)
 
     async def _merge(self, present: Sequence[Row], since: Sequence[Row], most: int) -> None:

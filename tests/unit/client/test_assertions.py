@@ -335,3 +335,47 @@ def test_a_name_that_is_long_or_hostile_moves_no_cursor(tmp_path: Path) -> None:
     ended = checked(tmp_path, "- nobody may READ topic:x*\n", "--all", acls=json.dumps(row) + "\n")
     assert ended.code == 1
     assert all(line.isprintable() for line in ended.text.splitlines())
+
+
+def test_a_name_is_as_long_as_kafkas_at_most(tmp_path: Path) -> None:
+    longest = "n" * 32_767
+    wide = "\u00fc" * 16_383
+    for names in (f"User:{longest[5:]} may READ topic:{longest}", f"User:a may READ topic:{wide}"):
+        assert len(parse_sentence(names)) == 1
+    for sentence in (
+        f"User:{longest[4:]} may READ topic:a",
+        f"nobody but User:{longest} may READ topic:a",
+        f"User:a may READ topic:{longest}n",
+        f"User:a may READ topic:{wide}\u00fc",
+        f'User:a may READ topic:"{longest}n"',
+        f"User:a may READ topic:a, topic:{longest}n*",
+        f"User:a may DESCRIBE_TOKENS user:User:{longest}",
+    ):
+        (_, line) = refused(tmp_path, f"- User:a may READ topic:a\n- {json.dumps(sentence)}\n")
+        assert line.startswith("access.yaml:2: `"), line
+        assert "Kafka's have 32,767 at most" in line
+        assert len(line) < 400
+    fields = f"- principals: User:a\n  may: READ\n  resources:\n    - topic:a\n    - topic:{longest}n\n"
+    assert "Kafka's have 32,767 at most" in refused(tmp_path, fields)[1]
+
+
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"- {'a ' * MIB}",
+        f"- assert: {'a ' * MIB}",
+        f"- assert: [{'a' * (MIB + 1)}]",
+        f"- principals: {'a' * (MIB + 1)}\n  may: READ\n  resources: topic:a",
+        f"- name: {'a' * (MIB + 1)}\n  assert: User:a may READ topic:a",
+        f"- comment: {'a' * (MIB + 1)}\n  assert: User:a may READ topic:a",
+        f"configs:\n  super.users: {'a;' * MIB}\ntests:\n- User:a may READ topic:a",
+    ],
+)
+def test_a_text_is_bounded_before_it_is_read(tmp_path: Path, text: str) -> None:
+    line = refused(tmp_path, text)[1]
+    assert line.startswith(("access.yaml:1: ", "access.yaml:2: ")), line
+    assert "characters; it may have 1,048,576 at most, so split it" in line
+    assert len(line) < 500

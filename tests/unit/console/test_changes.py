@@ -53,7 +53,7 @@ async def test_what_was_made_is_told_by_token_and_undone(service: Service, brows
     plan = await removal(service, browser)
     done = await browser.send(plan.form("Remove 1 ACL"), comment="OPS-7")
     token = str(service.authorizer.image.token)
-    assert f"Done at {token}, 20" in words(done)
+    assert f"Done at {token}..{token}, 20" in words(done)
     assert "UTC, by User:admin: OPS-7" in words(done)
     assert "deleted ALLOW READ to User:bob on topic orders" in words(done)
     back = await browser.send(done.form("Undo this change"))

@@ -22,7 +22,8 @@ from tests.scripted_server import ScriptedServer, reply
 from tests.updates import topic
 
 END, LATER = datetime(2999, 12, 1, 18, tzinfo=UTC), datetime(2999, 12, 2, tzinfo=UTC)
-TOKEN = "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11:42"
+EPOCH = "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11"
+TOKEN = f"{EPOCH}:42"
 
 
 def plan_of(*desired: NewAcl, there: dict[AclBinding, AclTerms]) -> Plan:
@@ -106,18 +107,21 @@ def test_a_saved_plan_with_wrong_terms_is_refused(tmp_path: Path, field: dict[st
 
 
 def test_changes_are_made_between_creates_and_deletes_with_the_comment() -> None:
+    def at(offset: int) -> str:
+        return f"{EPOCH}:{offset}"
+
     ok = {"error_code": 0, "code": "NONE", "error_message": None, "id": "4f3e2d1c-6b7a-4859-9c0d-1e2f3a4b5c55"}
     script = (
-        reply(results=[{**ok, "created": True}], token="e:1"),
-        reply(results=[{**ok, "created": False}] * 2, token="e:2"),
-        reply(results=[{**ok, "matches": []}], token="e:3"),
+        reply(results=[{**ok, "created": True}], token=at(43)),
+        reply(results=[{**ok, "created": False}] * 2, token=at(44)),
+        reply(results=[{**ok, "matches": []}], token=at(45)),
     )
     with ScriptedServer(*script) as server, Service(Access(server.url, "User:admin", timeout_s=5.0)) as service:
         with pytest.raises(Exception, match=r"1 of 1 ACLs created, 2 of 2 changed and 0 of 1 deleted"):
             carry_out(service, PLAN, lambda _: None, "OPS-7")
         bodies = [seen.body for seen in server.seen]
     assert [each["comment"] for each in bodies] == ["OPS-7"] * 3
-    assert [each["if_unchanged_since"] for each in bodies] == [TOKEN, "e:1", "e:2"]
+    assert [each["if_unchanged_since"] for each in bodies] == [TOKEN, at(43), at(44)]
     assert [(each["expires_at"], each["owner"]) for each in bodies[1]["bindings"]] == [
         ("2999-12-02T00:00:00Z", "bob"),
         (None, None),
