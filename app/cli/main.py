@@ -161,6 +161,7 @@ class Replica:
         connected = replace(
             options,
             answer=self.rest.answer,
+            prepared=self.rest.prepared,
             connections=self.connections,
             tls=None if certificate is None else lambda: certificate.context,
             draining=self._draining,

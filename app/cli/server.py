@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 from app.process.sockets import AcceptedProtocol, Acceptor
 from app.rest.http.connections import Connections
 from app.rest.http.protocol import Answer, KlammProtocol, nothing_at_once
+from app.rest.http.unauthenticated import NothingPrepared, Prepared
 
 _IN_FLIGHT_TIMEOUT_S = 10
 # Longer than the idle time of common clients: a server that closes first breaks a request under way.
@@ -44,6 +45,8 @@ class Supervision(Protocol):
 class ServerOptions:
     answer: Answer = nothing_at_once
     """Decides plain requests of authorize and OPA's endpoint before the application is asked."""
+    prepared: Prepared = field(default_factory=NothingPrepared)
+    """Replies to unauthenticated clients before the application is asked."""
     connections: Connections = field(default_factory=Connections)
     tls: Callable[[], ssl.SSLContext] | None = None
     each_second: Callable[[], None] | None = None
@@ -68,7 +71,9 @@ def serve(app: ASGIApp, listener: socket.socket, options: ServerOptions) -> None
     tls = options.tls
     config = uvicorn.Config(
         app,
-        http=partial(KlammProtocol, answer=options.answer, shared=options.connections),  # type: ignore[arg-type]  # uvicorn calls it
+        http=partial(  # type: ignore[arg-type]  # uvicorn calls it
+            KlammProtocol, answer=options.answer, prepared=options.prepared, shared=options.connections
+        ),
         loop="uvloop",
         ws="none",
         lifespan="on",

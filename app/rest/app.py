@@ -28,9 +28,11 @@ from app.rest.http.edge import Route, Routes
 from app.rest.http.protocol import Answer, nothing_at_once
 from app.rest.http.services import SERVICES, Services
 from app.rest.http.target import asks_opa
+from app.rest.http.unauthenticated import NothingPrepared, Prepared
 from app.rest.pages.routes import pages_routes
 from app.rest.routes import access, acls, decisions, explain, health, history, opa, service, watch
 from app.rest.routes.at_once import AtOnce
+from app.rest.routes.prepared import PreparedReplies
 from app.runtime.authorizer import Authorizer
 from app.runtime.past import Past
 from app.runtime.ports import PastElsewhere, PastStore
@@ -56,6 +58,7 @@ class RestApp:
         self, services: Services, pages: Sequence[Route], traced: Callable[[ASGIApp], ASGIApp] | None = None
     ) -> None:
         self.answer: Answer = AtOnce(services) if traced is None else nothing_at_once
+        self.prepared: Prepared = PreparedReplies(services, ROUTES, pages) if traced is None else NothingPrepared()
         self.worker_probe = health.worker_probe(services)
         self._services = services
         self._router = APIRouter(routes=[*ROUTES, *pages], redirect_slashes=False, default=self._not_found)

@@ -6,6 +6,7 @@ Plain sockets and epoll; the hot path has a loop of its own, or wrk where that i
 import select
 import shutil
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -58,11 +59,11 @@ def post(path: str, body: bytes, token: str = TOKEN) -> bytes:
     return head.encode() + body
 
 
-def connect(port: int) -> socket.socket:
+def connect(port: int, tls: ssl.SSLContext | None = None) -> socket.socket:
     """A connection that sends at once."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection
+    return connection if tls is None else tls.wrap_socket(connection, server_hostname="localhost")
 
 
 def take_answer(connection: socket.socket) -> bytes:
@@ -83,6 +84,24 @@ def take_answer(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
+def is_whole(answer: bytes) -> bool:
+    """Whether these are all bytes of an answer that tells its length."""
+    head, end, body = answer.partition(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
+    return bool(end) and len(body) >= length
+
+
+def status_from(connection: socket.socket) -> int:
+    """The status of the next answer, read to its end; 0 if the connection ends instead."""
+    answer = b""
+    while not is_whole(answer):
+        more = connection.recv(65_536)
+        if not more:
+            return 0
+        answer += more
+    return int(answer[9:12])
+
+
 def ask(connection: socket.socket, message: bytes) -> tuple[float, bytes]:
     """One request: seconds until its answer, and the answer's body."""
     began = time.monotonic()
@@ -91,9 +110,9 @@ def ask(connection: socket.socket, message: bytes) -> tuple[float, bytes]:
     return time.monotonic() - began, body
 
 
-def status_of(port: int, path: str) -> int | None:
+def status_of(port: int, path: str, tls: ssl.SSLContext | None = None) -> int | None:
     """The status of a GET; None if nobody listens."""
-    with suppress(OSError), connect(port) as connection:
+    with suppress(OSError), connect(port, tls) as connection:
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n".encode())
         return int(connection.recv(4_096)[9:12] or b"0")
     return None

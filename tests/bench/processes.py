@@ -2,6 +2,7 @@
 
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -130,14 +131,17 @@ class RunQueue:
 
 
 @contextmanager
-def bench_server(module: str, *arguments: str) -> Iterator[Served]:
-    """A server of this folder, `python -m tests.bench.MODULE PORT ...`, on the first core, once it is ready."""
+def bench_server(module: str, *arguments: str, tls: ssl.SSLContext | None = None) -> Iterator[Served]:
+    """A server of this folder, `python -m tests.bench.MODULE PORT ...`, on the first core, once it is ready.
+
+    `tls` is how to ask it if its arguments make it speak TLS.
+    """
     port = _free_port()
     command = [sys.executable, "-m", f"tests.bench.{module}", str(port), *arguments]
     with on_core(Core.SERVER):
         server = subprocess.Popen(command, cwd=ROOT)
     with server, _ended(server):
-        wait_until_ready(port, _READY_TIMEOUT_S)
+        wait_until_ready(port, _READY_TIMEOUT_S, tls)
         yield Served(server.pid, port)
 
 
@@ -175,10 +179,10 @@ def klamm_environment(dsn: str) -> Mapping[str, str]:
     return {**clean, "KLAMM_DATABASE_URL": dsn, "KLAMM_SUPER_USERS": ADMIN, "KLAMM_DRAIN_MS": "0"}
 
 
-def wait_until_ready(port: int, within_s: float) -> None:
+def wait_until_ready(port: int, within_s: float, tls: ssl.SSLContext | None = None) -> None:
     """Returns once /readyz says 200. Raises TimeoutError."""
     deadline = time.monotonic() + within_s
-    while status_of(port, "/readyz") != 200:
+    while status_of(port, "/readyz", tls) != 200:
         if time.monotonic() > deadline:
             raise TimeoutError(f"not ready within {within_s:g} s")
         time.sleep(_POLL_S)

@@ -31,6 +31,7 @@ _TIMEOUTS_S = MappingProxyType(
         "batch": 900,
         "decision-log": 600,
         "overload": 900,
+        "unauthenticated": 900,
         "in-process": 900,
         "assertions": 900,
         "import": 600,

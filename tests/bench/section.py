@@ -27,6 +27,7 @@ from tests.bench.processes import Core, on_core
 from tests.bench.report import Section
 from tests.bench.skew import skew
 from tests.bench.stored import bulk_import, memory, reload
+from tests.bench.unauthenticated import unauthenticated
 from tests.bench.watch import watch
 from tests.bench.writes import writes
 
@@ -49,6 +50,7 @@ ALONE: Mapping[str, Alone] = MappingProxyType(
         "batch": batch,
         "decision-log": decision_log,
         "overload": overload,
+        "unauthenticated": unauthenticated,
         "in-process": in_process,
         "assertions": assertions,
         "skew": skew,

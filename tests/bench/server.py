@@ -1,14 +1,16 @@
 """The process under measurement: `python -m tests.bench.server PORT SIZE`, a replica as `klamm serve` runs it.
 
-Only its ACLs are a workload's instead of PostgreSQL's. With a third argument, a token, only its bearer may ask; with
-`--decision-log` in its place, every decision is logged.
+Only its ACLs are a workload's instead of PostgreSQL's. With a third argument, a token, only its bearer may ask; with a
+certificate and its key behind that, it speaks TLS. With `--decision-log` in their place, every decision is logged.
 """
 
 import asyncio
+import ssl
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -134,9 +136,23 @@ def _bearer_of(token: str, metrics: Metrics) -> Credentials:
 def main() -> None:
     """Serve until SIGTERM."""
     size, *more = sys.argv[2:]
-    app = replica(int(size), decisions_logged=True) if more == [DECISION_LOG] else replica(int(size), *more)
+    token, certified = (more[0] if more else None), more[1:]
+    is_logged = token == DECISION_LOG
+    app = replica(int(size), None if is_logged else token, decisions_logged=is_logged)
+    options = ServerOptions(
+        answer=app.rest.answer,
+        prepared=app.rest.prepared,
+        connections=app.connections,
+        tls=partial(_tls, *certified) if certified else None,
+    )
     with listening("127.0.0.1", int(sys.argv[1])) as listener:
-        serve(app, listener, ServerOptions(answer=app.rest.answer, connections=app.connections))
+        serve(app, listener, options)
+
+
+def _tls(certificate: str, key: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    return context
 
 
 if __name__ == "__main__":

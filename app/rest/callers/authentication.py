@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _MAX_REMEMBERED = 4_096
 _REMEMBER_S = 60.0
 _LOOK_S = 1.0
+_REMEMBER_REFUSED_S = 1.0
+"""The file of tokens is looked at as often."""
 _SCHEME = b"bearer "
 _MAX_TOKEN_BYTES = 8 * 1024
 _JWT_DOTS = 2
@@ -82,6 +84,8 @@ class Callers:
     def __init__(self, credentials: Credentials | None, metrics: Metrics) -> None:
         self._credentials = credentials
         self._remembered: dict[bytes, tuple[bytes, Caller, float]] = {}
+        self._refused: dict[bytes, tuple[str, float]] = {}
+        """Why credentials were refused, and until when that may be said again, by the hash of the header."""
         self._generation = credentials.generation if credentials else None
         self._refusals = _Refusals(metrics)
         self._watching: asyncio.Task[None] | None = None
@@ -114,6 +118,34 @@ class Callers:
         if found is None or not hmac.compare_digest(found[0], digest) or found[2] < time.time():
             return None
         return found[1]
+
+    def is_remembered(self, fields: Mapping[bytes, bytes], names: Sequence[str]) -> bool:
+        """Whether these are valid credentials; without callers configured, nobody has any."""
+        return self._credentials is not None and self.known(fields, names) is not None
+
+    def refused_at_once(
+        self, fields: Mapping[bytes, bytes], names: Sequence[str]
+    ) -> SaslAuthenticationException | None:
+        """The refusal of these credentials, counted, if it takes no look at files and keys; None proves nothing.
+
+        For requests with one authorization header at most.
+        """
+        if self._credentials is None:
+            return None
+        header = fields.get(b"authorization")
+        if header is None:
+            found = self._credentials.by_certificate(names) if names else None
+            reason = None if found is not None else _reason_of(names)
+        else:
+            reason = _fault_of(header) or self._remembered_refusal_of(header)
+        if reason is None:
+            return None
+        self._refusals.note(reason)
+        return SaslAuthenticationException(_REFUSAL)
+
+    def _remembered_refusal_of(self, header: bytes) -> str | None:
+        reason, until = self._refused.get(hashlib.sha256(header).digest(), (None, 0.0))
+        return reason if time.monotonic() < until else None
 
     async def admitted(
         self,
@@ -170,12 +202,19 @@ class Callers:
         header = lines[0]
         if len(lines) > 1:
             raise TokenRefusedError("header_repeated")
-        if header[: len(_SCHEME)].lower() != _SCHEME:
-            raise TokenRefusedError("not_bearer")
-        if len(header) > _MAX_TOKEN_BYTES:
-            raise TokenRefusedError("token_too_long")
+        fault = _fault_of(header)
+        if fault is not None:
+            raise TokenRefusedError(fault)
         generation = credentials.generation
-        caller, until = await credentials.by_token(header[len(_SCHEME) :].strip())
+        try:
+            caller, until = await credentials.by_token(header[len(_SCHEME) :].strip())
+        except TokenRefusedError as refused:
+            # INVARIANT: this is apart from what is remembered of callers, as anybody can fill it.
+            if len(self._refused) >= _MAX_REMEMBERED:
+                self._refused.clear()
+            until = time.monotonic() + _REMEMBER_REFUSED_S
+            self._refused[hashlib.sha256(header).digest()] = (refused.reason, until)
+            raise
         if credentials.generation == generation:
             # INVARIANT: what was found with tokens and keys that are no longer in force is not remembered.
             if len(self._remembered) >= _MAX_REMEMBERED:
@@ -198,13 +237,25 @@ class Callers:
         if credentials.generation != self._generation:
             self._generation = credentials.generation
             self._remembered.clear()
+            self._refused.clear()
 
 
 def _found(credentials: Credentials, names: Sequence[str]) -> Caller:
     caller = credentials.by_certificate(names)
     if caller is None:
-        raise TokenRefusedError("certificate_unknown" if names else "no_credentials")
+        raise TokenRefusedError(_reason_of(names))
     return caller
+
+
+def _reason_of(names: Sequence[str]) -> str:
+    return "certificate_unknown" if names else "no_credentials"
+
+
+def _fault_of(header: bytes) -> str | None:
+    """Why this header holds no token that could be valid."""
+    if header[: len(_SCHEME)].lower() != _SCHEME:
+        return "not_bearer"
+    return "token_too_long" if len(header) > _MAX_TOKEN_BYTES else None
 
 
 class _Refusals:

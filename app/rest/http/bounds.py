@@ -60,6 +60,15 @@ BURST_BUDGET_S = 0.05
 """The budget of a turn after a calm one."""
 LONGEST_TURN_S = 0.25
 """A turn is over budget after this time, even if other processes had the core."""
+UNAUTHENTICATED_BUDGET_S = 0.00025
+"""CPU time in each turn for all unauthenticated clients together: some ten answers."""
+UNAUTHENTICATED_SHARE = 1 / 8
+"""Of a turn that is longer. A thousand of them are answered within half a second, however much known callers send."""
+UNAUTHENTICATED_MOST_S = 0.002
+UNAUTHENTICATED_DEBT_S = 0.02
+"""A request that takes more than the budget is paid for by the turns behind it, up to so much."""
+MAX_DEFERRED_BYTES_OF_ALL = 16 * 1024 * 1024
+"""What may wait of them; whoever sends more is refused."""
 
 
 def stranger_s(known_s: int) -> int:

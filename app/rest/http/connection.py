@@ -25,6 +25,7 @@ from app.rest.http.bounds import Refusal
 from app.rest.http.connections import Connections, contained
 from app.rest.http.replies import ReplyWriter
 from app.rest.http.target import asks_opa, path_of
+from app.rest.http.unauthenticated import Measured
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -51,6 +52,8 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         """Whether no request has been read yet."""
         self.known = False
         """Whether a known caller has been answered here."""
+        self.shows_known = False
+        """Whether the request last read shows credentials of a known caller, which has not been answered here yet."""
         self.surplus = False
         """Whether the process has its maximum of connections without this one."""
         self.names: tuple[str, ...] = ()
@@ -155,10 +158,10 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         self.writer.flush()
         if self.has_work():
             self.cycle.keep_alive = False
-        elif not self._expects_request():
+        elif not self.expects_request():
             self._close()
 
-    def _expects_request(self) -> bool:
+    def expects_request(self) -> bool:
         """Whether a request that must not be cut off may be on its way."""
         if self.phase is Phase.ENDING:
             return False
@@ -256,7 +259,16 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         self.writer.begin(cycle)
         cycle.scope["klamm.began"] = self.shared.turn_began(self.loop)  # type: ignore[typeddict-unknown-key]  # ours
         cycle.scope["klamm.writer"] = self.writer  # type: ignore[typeddict-unknown-key]  # ours
-        super()._start_asgi_task(cycle, app)
+        super()._start_asgi_task(cycle, app if self.known or self.shows_known else self._measured(app))
+
+    def _measured(self, app: Any) -> Callable[..., Measured]:  # noqa: ANN401 - uvicorn's
+        """The application, charged to unauthenticated clients until it has found a known caller."""
+
+        def charge(seconds: float) -> None:
+            if not self.known:
+                self.shared.unauthenticated.charge(seconds)
+
+        return lambda scope, receive, send: Measured(app(scope, receive, send), charge)
 
     def _kept_s(self) -> int:
         if not self.known and self._answering is not None and self._answering.scope.get("klamm.known"):

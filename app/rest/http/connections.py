@@ -11,7 +11,8 @@ each request would cost every request half a microsecond.
 Overload shows in the turns of the event loop, the only thread that decides. Once a turn has used up its budget, the
 remaining requests in it are refused: a refusal costs microseconds, so the turn ends soon, and no request waits for
 more than two turns. A turn after a calm one or a pause has a larger budget, as a burst is no overload. Budgets count
-CPU time, within a bound of wall-clock time: time that other processes had the core is no overload either.
+CPU time, within a bound of wall-clock time: time that other processes had the core is no overload either, and nor is
+what unauthenticated clients take, who have a budget of their own (`unauthenticated`).
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from typing import Protocol
 from app.metrics.declared import Metrics
 from app.rest.http import bounds
 from app.rest.http.bounds import BURST_BUDGET_S, OVERLOADED, TURN_BUDGET_S, kept_for, stranger_s
+from app.rest.http.unauthenticated import Unauthenticated
 
 _SWEEP_S = 0.25
 _MAX_LOOKS = 32
@@ -71,7 +73,10 @@ class Connections:
         """The head of a plain answer, from the status line to the content type."""
         self.shed_replies = (b"", b"")
         """The refusals of a plain request that came too late: for a stranger, and for a known caller."""
-        self.dated: object = None
+        self.unauthenticated_lines = b""
+        """The lines behind the status line of a reply to an unauthenticated client."""
+        self.unauthenticated = Unauthenticated(self.turn_began)
+        self._dated: object = None
         """The default headers that these are made of."""
         self._metrics = metrics or Metrics()
         self._all: set[Connection] = set()
@@ -86,6 +91,8 @@ class Connections:
         self._has_shed = False
         self._has_shed_tasks = False
         self._began_on_core: float | None = None
+        self._used_before = 0.0
+        """What unauthenticated clients had used when this turn began."""
         self._held_bytes = 0
 
     def add(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> bool:
@@ -134,7 +141,7 @@ class Connections:
     def drain(self) -> None:
         """Makes every reply from now on the last one on its connection."""
         self.draining = True
-        self.dated = None
+        self._dated = None
         for each in tuple(self._all):
             contained(each, each.drain)
 
@@ -162,12 +169,14 @@ class Connections:
         self._calm = self._calm or self.began - self._last_active > BURST_BUDGET_S
         # Reading the CPU time costs a microsecond, so it is read only if there is a reason.
         self._began_on_core = None if self._calm else thread_time()
+        self._used_before = self.unauthenticated.used_s
+        self.unauthenticated.interrupt()
         self.until = self.began + (BURST_BUDGET_S if self._calm else TURN_BUDGET_S)
         loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
         self._last_active = monotonic()
-        is_long = self._last_active - self.began > TURN_BUDGET_S
+        is_long = self._last_active - self.began - self._used_by_unauthenticated() > TURN_BUDGET_S
         self._calm = not (is_long or self._has_shed or self._has_shed_tasks)
         self._has_shed = self._has_shed_tasks = False
         self.began = 0.0
@@ -177,10 +186,16 @@ class Connections:
         return self._has_shed or self._has_taken(TURN_BUDGET_S, monotonic() - self.began)
 
     def _has_taken(self, budget_s: float, waited_s: float) -> bool:
+        # INVARIANT: known callers pay only for the time that known callers have taken.
+        used_s = self._used_by_unauthenticated()
         if self._began_on_core is None:
-            self._began_on_core = thread_time()
+            self._began_on_core = thread_time() - used_s
             return False
-        return waited_s > bounds.LONGEST_TURN_S or thread_time() - self._began_on_core > budget_s
+        return waited_s - used_s > bounds.LONGEST_TURN_S or thread_time() - self._began_on_core - used_s > budget_s
+
+    def _used_by_unauthenticated(self) -> float:
+        """CPU seconds in this turn so far."""
+        return self.unauthenticated.used_s - self._used_before
 
     def turn_began(self, loop: asyncio.AbstractEventLoop) -> float:
         """When this turn began, which counts as when everything that it reads came."""
@@ -213,11 +228,14 @@ class Connections:
 
         `kept_s` is how long an idle connection of a known caller is kept.
         """
-        self.dated = default_headers
+        if default_headers is self._dated:
+            return
+        self._dated = default_headers
         times = [0 if self.draining else each for each in (stranger_s(kept_s), kept_s)]
         lines = [b"%b: %b" % each for each in (*default_headers, (b"content-type", b"application/json"))]
         # A client that gets such an answer is a known caller by then.
         self.head = b"HTTP/1.1 200 OK\r\n%b%b\r\n" % (kept_for(times[1]), b"\r\n".join(lines))
+        self.unauthenticated_lines = kept_for(times[0]) + b"".join(b"%b: %b\r\n" % each for each in default_headers)
         stranger, known = (OVERLOADED.written(default_headers, kept_s=each) for each in times)
         self.shed_replies = (stranger, known)
 

@@ -23,12 +23,13 @@ _is_host = re.compile(rb"(?:\[[0-9A-Za-z:.%_~-]+\]|[0-9A-Za-z._~!$&'()*+,;=%-]*)
 _MAX_REMEMBERED = 1_024
 
 
-class PlainHead(NamedTuple):
-    """The head of a plain request: one that may be answered at once."""
+class WholeHead(NamedTuple):
+    """The head of a request whose reply may keep the connection, and whose body has a known length."""
 
     headers: Headers
     length: int
     target: bytes
+    method: bytes = b"POST"
 
 
 def header_of(name: bytes, value: bytes) -> tuple[bytes, bytes]:
@@ -72,37 +73,57 @@ def is_plain(parser: httptools.HttpRequestParser, target: bytes, length: int) ->
     return is_for_us and length <= OFF_LOOP_BYTES and parser.get_method() == b"POST" and parser.should_keep_alive()
 
 
-@lru_cache(_MAX_REMEMBERED)
-def plain_head(head: bytes) -> PlainHead | None:
-    """What these bytes say if they are exactly the head of a plain request; otherwise None.
+def _plain_head(head: bytes) -> WholeHead | None:
+    """What these bytes say if they are exactly the head of a plain request; otherwise None."""
+    parser, whole = _whole(head)
+    is_sized = whole is not None and any(name == b"content-length" for name, _ in whole.headers)
+    return whole if whole is not None and is_sized and is_plain(parser, whole.target, whole.length) else None
 
-    Clients that keep a connection send the same head again and again: remembering it saves 7 us.
-    """
-    # INVARIANT: this depends on the bytes alone, and nothing is plain that `KlammProtocol` would refuse.
+
+def _modern_head(head: bytes) -> WholeHead | None:
+    """The same for any request of HTTP/1.1."""
+    parser, whole = _whole(head)
+    return whole if parser.get_http_version() == "1.1" else None
+
+
+# Clients that keep a connection send the same head again and again: remembering it saves 7 us.
+plain_head = lru_cache(_MAX_REMEMBERED)(_plain_head)
+# INVARIANT: unauthenticated clients can't have the heads of known callers forgotten.
+unauthenticated_plain_head = lru_cache(_MAX_REMEMBERED)(_plain_head)
+unauthenticated_head = lru_cache(_MAX_REMEMBERED)(_modern_head)
+
+
+def _whole(head: bytes) -> tuple[httptools.HttpRequestParser, WholeHead | None]:
+    # INVARIANT: this depends on the bytes alone, and nothing is whole that `KlammProtocol` would refuse.
     parser, found = _read(head)
     if found.is_complete and parser.should_upgrade():
         parser, found = _read(without_offer(parser, found.target, found.headers))
-    length = dict(found.headers).get(b"content-length", b"")
+    fields = dict(found.headers)
+    length = fields.get(b"content-length", b"0")
     if (
         not found.is_complete
         or parser.should_upgrade()
+        or not found.is_kept
         or len(found.headers) > MAX_HEAD_LINES
         or len(length) > MAX_LENGTH_DIGITS
         or not length.isdigit()
+        or b"transfer-encoding" in fields
         or any(asks_to_continue(*each) for each in found.headers)
         or refusal_of_head(found.headers, is_old=parser.get_http_version() == "1.0") is not None
-        or not is_plain(parser, found.target, int(length))
     ):
-        return None
-    return PlainHead(found.headers, int(length), found.target)
+        return parser, None
+    return parser, WholeHead(found.headers, int(length), found.target, parser.get_method())
 
 
 class _Found:
     def __init__(self) -> None:
         self.headers: Headers = []
         self.target = b""
+        self.parser: httptools.HttpRequestParser | None = None
         self.may_end = False
         self.is_complete = False
+        self.is_kept = False
+        """Whether the reply may keep the connection, which the parser no longer knows once it has read the request."""
 
     def on_url(self, url: bytes) -> None:
         self.target += url
@@ -114,16 +135,18 @@ class _Found:
         if not self.may_end:
             raise ValueError("the head ends before the bytes do")
         self.is_complete = True
+        self.is_kept = self.parser is not None and self.parser.should_keep_alive()
 
 
 def _read(head: bytes) -> tuple[httptools.HttpRequestParser, _Found]:
     found = _Found()
-    parser = httptools.HttpRequestParser(found)
+    parser = found.parser = httptools.HttpRequestParser(found)
     if is_request_line(head[: head.find(b"\n") + 1]):
         with suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):
             parser.feed_data(head[:-1])
             found.may_end = True
             parser.feed_data(head[-1:])
+    found.parser = None
     return parser, found
 
 

@@ -18,21 +18,25 @@ from app.rest.bodies.opa import OPA_DEADLINE_S, OPA_PATH
 from app.rest.bodies.reading import BODY_TIMEOUT_S
 from app.rest.http import bounds
 from app.rest.http.bounds import Refusal
-from app.rest.http.connection import Phase, TimedConnection
+from app.rest.http.connection import Phase
 from app.rest.http.connections import Connections, HeldBody
+from app.rest.http.deferring import DeferringConnection
 from app.rest.http.framing import BadLineError, Framing, HeadTooLargeError
 from app.rest.http.heads import (
     Headers,
-    PlainHead,
+    WholeHead,
     asks_to_continue,
     body_length,
     header_of,
     is_plain,
     plain_head,
     refusal_of_head,
+    unauthenticated_head,
+    unauthenticated_plain_head,
     without_offer,
 )
 from app.rest.http.target import AUTHORIZE_TARGET, target_in
+from app.rest.http.unauthenticated import NothingPrepared, Prepared
 
 
 class Answer(Protocol):
@@ -53,6 +57,7 @@ def nothing_at_once(
 
 _PLAIN_LINES = (b"POST %b HTTP/1.1\r\n" % AUTHORIZE_TARGET, f"POST {OPA_PATH}".encode())
 _MAX_PLAIN_HEAD = 2 * 1024
+_NOTHING_PREPARED = NothingPrepared()
 # Looking up a member of an enumeration takes some 100 ns, and every plain request would pay for it.
 _BETWEEN, _ENDING = Phase.BETWEEN, Phase.ENDING
 _END = b"\r\n\r\n"
@@ -63,10 +68,18 @@ class _RefusedError(Exception):
     """Stops the parser."""
 
 
-class KlammProtocol(TimedConnection):
-    def __init__(self, *uvicorn_s: Any, answer: Answer, shared: Connections, **named: Any) -> None:  # noqa: ANN401 - uvicorn's
+class KlammProtocol(DeferringConnection):
+    def __init__(
+        self,
+        *uvicorn_s: Any,  # noqa: ANN401 - uvicorn's
+        answer: Answer,
+        shared: Connections,
+        prepared: Prepared = _NOTHING_PREPARED,
+        **named: Any,  # noqa: ANN401 - uvicorn's
+    ) -> None:
         super().__init__(*uvicorn_s, shared=shared, **named)
         self._answer = answer
+        self._prepared = prepared
         self._framing = Framing()
         self._why: Refusal | None = None
         self._held = HeldBody(shared)
@@ -81,8 +94,14 @@ class KlammProtocol(TimedConnection):
     def data_received(self, data: bytes) -> None:
         if not self.shared.began:
             self.shared.begin_turn(self.loop)
-        if self._answers_all_of(data):
+        if not self.known or self.deferred:
+            self._receive_unauthenticated(data)
             return
+        self.shared.unauthenticated.interrupt()
+        if not self._answers_all_of(data):
+            self._read(data)
+
+    def _read(self, data: bytes) -> None:
         if self.reads():
             self._segment = len(data)
             self._parse(data)
@@ -102,11 +121,59 @@ class KlammProtocol(TimedConnection):
         length = data.find(_END) + len(_END)
         if not len(_END) < length <= _MAX_PLAIN_HEAD or length == len(data):
             return False
-        head = plain_head(data[:length])
+        head = (plain_head if self.known else unauthenticated_plain_head)(data[:length])
         if head is None or len(data) != length + head.length:
             return False
         self._is_asked = True
         return self._replies(head, data[length:])
+
+    # unauthenticated clients
+
+    def _receive_unauthenticated(self, data: bytes) -> None:
+        waiting = self.shared.unauthenticated
+        began = waiting.begin()
+        if not self.deferred:
+            if self._answers_all_of(data):
+                waiting.interrupt()
+                return
+            head = self._head_of(data)
+            if self._is_of_known(head):
+                waiting.interrupt()
+                self._read(data)
+                return
+            if waiting.may_serve(self.shared.began):
+                self._serve(head, data)
+                waiting.end(began)
+                return
+        self.defer(data)
+        waiting.end(began)
+
+    def _is_of_known(self, head: WholeHead | None) -> bool:
+        """Whether what was received is a known caller's: a head, or more of the body behind such a head."""
+        if self.phase is not Phase.BODY:
+            self.shows_known = head is not None and self._prepared.is_known(head, self.names)
+        return self.shows_known
+
+    def _head_of(self, data: bytes) -> WholeHead | None:
+        """The head that the data begin with, if the request can be answered now."""
+        if self.phase is not _BETWEEN or self._framing.carry or not self._is_free():
+            return None
+        length = data.find(_END) + len(_END)
+        return unauthenticated_head(data[:length]) if len(_END) < length <= _MAX_PLAIN_HEAD else None
+
+    def _serve(self, head: WholeHead | None, data: bytes) -> None:
+        is_whole = head is not None and len(data) == data.find(_END) + len(_END) + head.length
+        is_prepared = is_whole and not self.shared.draining
+        reply = self._prepared.reply(head, self.names) if head is not None and is_prepared else None
+        if head is None or reply is None:
+            self._read(data)
+            return
+        self.shared.date(self.server_state.default_headers, self.config.timeout_keep_alive)
+        self._write_at_once(b"".join((reply.status_line, self.shared.unauthenticated_lines, reply.rest)), head.target)
+
+    def serve_deferred(self, data: bytes) -> None:
+        self._is_asked = False
+        self._serve(self._head_of(data), data)
 
     def _parse(self, data: bytes) -> None:
         at = 0
@@ -216,7 +283,7 @@ class KlammProtocol(TimedConnection):
         self._framing.end_message()
         body = self._held.body
         if body is not None:
-            head = PlainHead(self.headers, len(body), self.url)
+            head = WholeHead(self.headers, len(body), self.url)
             if self._may_be_plain and not self._is_asked and self._replies(head, bytes(body)):
                 self._held.end()
                 return
@@ -275,10 +342,9 @@ class KlammProtocol(TimedConnection):
 
     # plain answers
 
-    def _replies(self, head: PlainHead, body: bytes) -> bool:
+    def _replies(self, head: WholeHead, body: bytes) -> bool:
         shared = self.shared
-        if self.server_state.default_headers is not shared.dated:
-            shared.date(self.server_state.default_headers, self.config.timeout_keep_alive)
+        shared.date(self.server_state.default_headers, self.config.timeout_keep_alive)
         is_late = monotonic() > shared.until and shared.is_spent()
         if (is_late or shared.draining) and head.target != AUTHORIZE_TARGET:
             # The application knows what to tell OPA's clients then.
@@ -293,11 +359,14 @@ class KlammProtocol(TimedConnection):
             reply = shared.head + answer
             if not self.known:
                 self.become_known()
+        self._write_at_once(reply, head.target)
+        return True
+
+    def _write_at_once(self, reply: bytes, target: bytes) -> None:
         # As in `wait`, by the time that the turn has read. Writing may set another deadline.
-        self.deadline = shared.began + self.timeout_keep_alive
-        self.url, self.is_new = head.target, False
+        self.deadline = self.shared.began + self.timeout_keep_alive
+        self.url, self.is_new = target, False
         self.transport.write(reply)
         self.server_state.total_requests += 1
-        if shared.draining:
+        if self.shared.draining:
             self.hang_up()
-        return True

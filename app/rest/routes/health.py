@@ -49,6 +49,10 @@ _METRICS_EXAMPLE = Example(
 )
 
 
+ALIVE = PlainTextResponse("ok")
+"""What /livez replies unless it is asked to be verbose."""
+
+
 @_probe_route("/livez", name="livez", example=_OK)
 async def livez(verbose: Verbose = None) -> Response:
     """Report that the process answers; nothing else is checked."""

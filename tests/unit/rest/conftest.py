@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.metrics.declared import Metrics
-from app.rest.http import connection, connections, heads, protocol
+from app.rest.http import connection, connections, heads, protocol, unauthenticated
 from app.rest.http.connections import Connections
 from tests.unit.rest.harness import Service, serving
 from tests.unit.rest.wires import Clock
@@ -25,13 +25,21 @@ async def unloaded() -> AsyncIterator[Service]:
         yield loading
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No client has to wait because the machine is slow; `clock` can still make one wait."""
+    monkeypatch.setattr(unauthenticated, "thread_time", lambda: 0.0)
+
+
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(patience: None, monkeypatch: pytest.MonkeyPatch) -> Clock:  # noqa: ARG001 - it comes first
     clock = Clock()
     for module in (connection, connections, protocol):
         monkeypatch.setattr(module, "monotonic", clock)
-    monkeypatch.setattr(connections, "thread_time", clock.on_core)
+    for module in (connections, unauthenticated):
+        monkeypatch.setattr(module, "thread_time", clock.on_core)
     heads.plain_head.cache_clear()
+    heads.unauthenticated_plain_head.cache_clear()
     return clock
 
 

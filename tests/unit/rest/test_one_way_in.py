@@ -136,6 +136,7 @@ class Client:
             {},
             asyncio.get_running_loop(),
             answer=self._it.app.answer,
+            prepared=self._it.app.prepared,
             shared=Connections(self._it.service.metrics),
         )
         connection.connection_made(wire)
