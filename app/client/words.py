@@ -39,6 +39,11 @@ def operation_named(text: str) -> AclOperation:
     return _named(AclOperation, "operation", text)
 
 
+def find_operation(text: str) -> AclOperation | None:
+    """None if it is none. It raises nothing."""
+    return _member(AclOperation, text)
+
+
 def resource_named(text: str) -> tuple[ResourceType, str]:
     """Type and name of `topic:orders`, `user:User:bob` or `topic:*`; `cluster` needs no name. Raises UsageError."""
     word, colon, name = text.partition(":")
@@ -94,11 +99,18 @@ def add_comment_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _named(words: type[_Word], what: str, text: str) -> _Word:
-    member = words.__members__.get(_HUMP.sub("_", text.strip()).replace("-", "_").upper())
-    if member is None or member.name in _NEVER_MEANT:
+    member = _member(words, text)
+    if member is None:
         known = [each.name for each in words if each.name not in _NEVER_MEANT]
         raise UsageError(
             f"`{text[:_MAX_SHOWN]}` is not a Kafka {what}; use one of "
             f"{', '.join(known)}{did_you_mean(text[:_MAX_SHOWN], known)}"
         )
     return member
+
+
+def _member(words: type[_Word], text: str) -> _Word | None:
+    # No word is longer, whatever its case.
+    text = text.strip()[:_MAX_SHOWN]
+    member = words.__members__.get(_HUMP.sub("_", text).replace("-", "_").upper())
+    return None if member is None or member.name in _NEVER_MEANT else member

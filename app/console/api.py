@@ -8,6 +8,8 @@ import httpx
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.rest.http.admission import Holder
+from app.rest.http.arguments import HOLDER
 from app.rest.http.services import SERVICES, Services
 
 _OK = 200
@@ -84,6 +86,7 @@ def _with_services(router: ASGIApp, services: Services, around: Scope) -> ASGIAp
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         scope[SERVICES] = services
         scope["klamm.names"] = around.get("klamm.names", ())
+        scope[HOLDER] = around.setdefault(HOLDER, Holder())
         await router(scope, receive, send)
 
     return app

@@ -12,7 +12,7 @@ from app.console.pages import HOME, Pages, here, page, to
 from app.console.past import recent
 from app.console.questions import asked, line_of, resource_of
 from app.console.timeline import covering
-from app.console.visits import Visit
+from app.console.visits import Visit, refusal_by_role
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclPermissionType
 from app.core.kafka.errors import Errors
@@ -44,6 +44,8 @@ async def ask(visit: Visit) -> Reply:
         return to(f"{HOME}/state")
     shown: dict[str, Any] = {"line": line, "fault": None, "question": None, "found": None, "body": None}
     status = 200
+    if line.strip() and visit.principal is None:
+        raise refusal_by_role(visit, "ask")
     if line.strip():
         try:
             question, has_host = asked(line)

@@ -7,7 +7,7 @@ from uuid import UUID
 from app.client.http.replies import parse_acl
 from app.console.access import OPERATIONS, TYPES
 from app.console.api import ApiRefusedError
-from app.console.changes import check_may_change, to_plan
+from app.console.changes import to_plan
 from app.console.difference import Change, binding_of, ends_at
 from app.console.pages import HOME, Pages, page, to
 from app.console.presets import PRESETS, acls_of
@@ -21,6 +21,8 @@ from app.rest.http.edge import Reply
 pages = Pages()
 
 _NOT_FOUND = 404
+_MAX_FIELDS = 100_000
+"""Characters of all fields together."""
 _OF_THE_FORM = ("form_token", "back", "linked", "wrong")
 """What is sent along with the fields."""
 
@@ -36,9 +38,8 @@ class _FieldsError(Exception):
         self.fields = fields
 
 
-@pages.get("/create")
+@pages.get("/create", for_changes=True)
 async def create(visit: Visit) -> Reply:
-    check_may_change(visit)
     fields = _fields_of(visit)
     if visit.query.get("wrong"):
         try:
@@ -55,10 +56,9 @@ async def create(visit: Visit) -> Reply:
     return await _form(visit, fields)
 
 
-@pages.post("/create")
+@pages.post("/create", for_changes=True)
 async def creation(visit: Visit) -> Reply:
     """Makes ACLs from the form, and redirects to the plan."""
-    check_may_change(visit)
     fields = _fields_of(visit)
     if visit.form.get("linked"):
         fault = "these fields are too long for a link; they are kept in the form below"
@@ -78,7 +78,14 @@ def _at(fields: Fields) -> Reply | None:
 
 
 def _fields_of(visit: Visit) -> Fields:
-    return {name: str(value) for name, value in visit.said.items() if name not in _OF_THE_FORM}
+    """Raises InvalidRequestException if they are too long to be shown again."""
+    fields = {name: str(value) for name, value in visit.said.items() if name not in _OF_THE_FORM}
+    length = sum(map(len, fields.values()))
+    if length > _MAX_FIELDS:
+        raise InvalidRequestException(
+            f"the fields have {length:,} characters, and {_MAX_FIELDS:,} are the most; use `klamm plan` with a file"
+        )
+    return fields
 
 
 async def _change(visit: Visit, fields: Fields) -> Change:

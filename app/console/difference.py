@@ -30,6 +30,7 @@ from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import validate_filter, validate_new_acl, validate_terms
 from app.formats.acl_bodies import acl_body
 from app.formats.command_errors import UsageError
+from app.rest.bodies.strict_json import check_counts
 
 MAX_CHANGES = 500
 """The most in one plan; `klamm plan` is for more."""
@@ -69,11 +70,14 @@ class Change:
     def of_json(text: str) -> "Change":
         """Raises UsageError."""
         try:
+            check_counts(text.encode(errors="replace"))
             body = json.loads(text)
             create = tuple(_new_acl(each) for each in body["create"])
             delete = tuple(parse_binding(each) for each in body["delete"])
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, ServiceError):
             raise UsageError(_NO_CHANGE) from None
+        except InvalidRequestException as too_many:
+            raise UsageError(f"{_NO_CHANGE} ({too_many.message})") from None
         return Change(create, delete).checked()
 
     def packed(self) -> str | None:

@@ -6,23 +6,26 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from typing import TypeVar
 from urllib.parse import parse_qsl, quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.datastructures import MultiDict
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Receive, Scope
 
 from app import __version__
 from app.console.api import ApiRefusedError
+from app.console.forms import SESSION_ENDED, max_form_bytes, read_form
 from app.console.made import made_by
 from app.console.sessions import COOKIE, LIFETIME_S, MAX_COOKIE_BYTES, Seal, Session
-from app.console.shown import FILTERS, query
-from app.console.visits import Visit, check_form, find_rights, visit_of
+from app.console.shown import FILTERS, MAX_ADDRESS, query
+from app.console.visits import Visit, check_may_change, find_rights, visit_of
 from app.core.kafka.bindings import KEEP
 from app.core.kafka.errors import ApiException, InvalidRequestException
-from app.rest.bodies.reading import MAX_BODY_BYTES, read_body
+from app.rest.callers.roles import ANYBODY
 from app.rest.errors import MethodNotAllowedException, status_of, unexpected
-from app.rest.http.admission import body_bytes_of
+from app.rest.http.arguments import Call
 from app.rest.http.edge import Reply, Route
 from app.rest.http.services import Services
 
@@ -48,6 +51,7 @@ async def _answered_by_the_route() -> None:
     """The endpoint that FastAPI sees; its router never calls it."""
 
 
+T = TypeVar("T", bound=Reply)
 Endpoint = Callable[[Visit], Awaitable[Reply]]
 
 
@@ -56,34 +60,43 @@ class Declared:
     method: str
     path: str
     endpoint: Endpoint
-    is_public: bool
+    is_public: bool = False
     """Whether it needs no sign-in."""
-    has_past: bool
+    has_past: bool = False
     """Whether it can be shown as of a token or a time (`at`)."""
+    for_changes: bool = False
+    """Whether it is only for who may change ACLs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What one module of pages declares."""
+    """What one module of pages declares, with the fields of `Declared`."""
 
     declared: list[Declared] = field(default_factory=list)
 
-    def get(self, path: str = "", *, is_public: bool = False, has_past: bool = False) -> Callable[[Endpoint], Endpoint]:
-        return self._declare("GET", path, is_public=is_public, has_past=has_past)
+    def get(self, path: str = "", **more: bool) -> Callable[[Endpoint], Endpoint]:
+        return self._declare("GET", path, **more)
 
-    def post(self, path: str, *, is_public: bool = False) -> Callable[[Endpoint], Endpoint]:
-        return self._declare("POST", path, is_public=is_public, has_past=False)
+    def post(self, path: str, **more: bool) -> Callable[[Endpoint], Endpoint]:
+        return self._declare("POST", path, **more)
 
-    def _declare(self, method: str, path: str, *, is_public: bool, has_past: bool) -> Callable[[Endpoint], Endpoint]:
+    def _declare(self, method: str, path: str, **more: bool) -> Callable[[Endpoint], Endpoint]:
         def declare(endpoint: Endpoint) -> Endpoint:
-            self.declared.append(Declared(method, f"{HOME}{path}", endpoint, is_public, has_past))
+            self.declared.append(Declared(method, f"{HOME}{path}", endpoint, **more))
             return endpoint
 
         return declare
 
 
+class _SignInNeededError(Exception):
+    """The visitor has to sign in first."""
+
+
 class PageRoute(Route):
-    """INVARIANT: the routes that the page calls in turn check who calls, and what that caller may do."""
+    """A page: the edge's steps for a visitor with a cookie and forms.
+
+    INVARIANT: the routes that the page calls in turn check who calls, and what that caller may do.
+    """
 
     def __init__(self, declared: Declared, seal: Seal) -> None:
         super().__init__(
@@ -91,43 +104,71 @@ class PageRoute(Route):
             _answered_by_the_route,
             name=NAME,
             needs_caller=False,
-            pool="waiting",
+            pool="pages",
             methods=[declared.method],
             include_in_schema=False,
         )
+        self.takes_body = declared.method == "POST"
         self._declared = declared
         self._seal = seal
 
-    async def answer(self, services: Services, scope: Scope, receive: Receive) -> Reply:
-        if scope["method"] not in self.methods:
-            raise MethodNotAllowedException(self._declared.method)
+    async def identify(self, services: Services, scope: Scope) -> Call:
         # A browser reuses its connection, which counts as known only while its visitor is signed in.
         scope["klamm.known"] = False
-        async with services.admission.waiting.admitted(body_bytes_of(scope["headers"], MAX_BODY_BYTES), None, None):
-            visit = await visit_of(services, scope, receive, self._seal)
-            if self._declared.method == "POST":
-                check_form(visit, self._seal, await read_body(receive, MAX_BODY_BYTES))
-            if visit.caller is None and not self._declared.is_public:
-                return to_sign_in(visit)
-            scope["klamm.known"] = visit.caller is not None
-            visit.has_past = self._declared.has_past
-            await find_rights(visit)
-            try:
-                visit.made = await made_by(visit)
-                reply = await self._declared.endpoint(visit)
-            except ApiRefusedError as refusal:
-                reply = await page(visit, "refused", refusal.status, title="Refused", why=refusal.detail)
-            except ApiException as refusal:
-                reply = await page(visit, "refused", status_of(refusal), title="Refused", why=refusal.message)
-        if visit.is_new and isinstance(reply, Response) and _wants_session(reply):
+        visit = scope[_VISIT] = await visit_of(services, scope, self._seal)
+        scope["klamm.known"] = visit.caller is not None
+        if visit.caller is None and not self._declared.is_public:
+            raise InvalidRequestException(SESSION_ENDED) if self.takes_body else _SignInNeededError
+        visit.has_past = self._declared.has_past
+        await find_rights(visit)
+        if self._declared.for_changes:
+            check_may_change(visit)
+        return Call(services, visit.caller or ANYBODY, scope)
+
+    def pool_of(self, call: Call) -> str:
+        return "unauthenticated" if _visit_in(call).caller is None else self.pool
+
+    def max_body_of(self, call: Call) -> int:
+        return max_form_bytes(_visit_in(call))
+
+    async def read(self, call: Call, receive: Receive) -> MultiDict:
+        return await read_form(_visit_in(call), self._seal, receive)
+
+    def pool_of_reply(self, call: Call) -> str | None:
+        # The page of somebody who has signed in calls the API, which takes places for what it does.
+        return "unauthenticated" if _visit_in(call).caller is None else None
+
+    async def reply_to(self, call: Call) -> Reply:
+        visit = _visit_in(call)
+        if self.takes_body:
+            visit.form = call.body
+        visit.made = await made_by(visit)
+        return self._with_session(visit, await self._declared.endpoint(visit))
+
+    def refusal(self, fault: Exception, scope: Scope) -> Response:
+        visit: Visit | None = scope.get(_VISIT)
+        if visit is not None and isinstance(fault, _SignInNeededError):
+            return self._with_session(visit, to_sign_in(visit))
+        headers = {"allow": fault.allow} if isinstance(fault, MethodNotAllowedException) else {}
+        if isinstance(fault, ApiRefusedError):
+            status, why = fault.status, fault.detail
+        else:
+            refused = fault if isinstance(fault, ApiException) else unexpected(fault)
+            status, why = status_of(refused), refused.message
+        return self._with_session(visit, refused_page(visit, status, why, **headers))
+
+    def _with_session(self, visit: Visit | None, reply: T) -> T:
+        if visit is not None and visit.is_new and isinstance(reply, Response) and _wants_session(reply):
             give_session(visit, reply, visit.session, self._seal)
         return reply
 
-    def refusal(self, fault: Exception) -> Response:
-        refused = fault if isinstance(fault, ApiException) else unexpected(fault)
-        text = _environment().get_template("refused.html.j2").render(visit=None, title="Refused", why=refused.message)
-        headers = {"allow": refused.allow} if isinstance(refused, MethodNotAllowedException) else {}
-        return _html(text, status_of(refused), **headers)
+
+_VISIT = "klamm.visit"
+
+
+def _visit_in(call: Call) -> Visit:
+    visit: Visit = call.scope[_VISIT]
+    return visit
 
 
 def _wants_session(reply: Response) -> bool:
@@ -169,19 +210,30 @@ def _without(address: str, *names: str) -> str:
 
 def safe_target(text: str | None) -> str:
     """A path of the console; the first page in place of another site's address, or of none."""
-    is_ours = text is not None and (text == HOME or text.startswith((f"{HOME}/", f"{HOME}?")))
+    is_ours = (
+        text is not None and len(text) <= MAX_ADDRESS and (text == HOME or text.startswith((f"{HOME}/", f"{HOME}?")))
+    )
     return text if text is not None and is_ours and text.isprintable() and "\\" not in text else HOME
 
 
 async def page(visit: Visit, template: str, status: int = 200, **shown: object) -> Response:
-    found = _environment().get_template(f"{template}.html.j2")
     # In a thread, as a page with a thousand ACLs takes a tenth of a second.
-    return _html(await asyncio.to_thread(found.render, visit=visit, **shown), status)
+    return _html(await asyncio.to_thread(_rendered, template, visit=visit, **shown), status)
 
 
-def _html(text: str, status: int = 200, **headers: str) -> Response:
+def _rendered(template: str, **shown: object) -> bytes:
+    text = _environment().get_template(f"{template}.html.j2").render(**shown)
     # A surrogate can't come from UTF-8; one that gets here is shown, and is no error.
-    return Response(text.encode(errors="replace"), status, {**NOT_KEPT, **headers}, "text/html; charset=utf-8")
+    return text.encode(errors="replace")
+
+
+def refused_page(visit: Visit | None, status: int, why: str, **headers: str) -> Response:
+    """It is short, so it needs no thread."""
+    return _html(_rendered("refused", visit=visit, title="Refused", why=why), status, **headers)
+
+
+def _html(content: bytes, status: int = 200, **headers: str) -> Response:
+    return Response(content, status, {**NOT_KEPT, **headers}, "text/html; charset=utf-8")
 
 
 @cache

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from app.console.difference import MAX_CHANGES
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import validate_new_acl
@@ -170,7 +171,9 @@ def acls_of(preset: Preset, fields: Fields) -> list[AclBinding]:
 
 
 def _names(fields: Fields, name: str) -> list[str]:
-    """Topics have no commas in their names."""
+    """Topics have no commas in their names. Raises UsageError for too many."""
+    if fields[name].count(",") > MAX_CHANGES:
+        raise UsageError(f"more than {MAX_CHANGES} topics; use `klamm plan` with a file")
     return [each.strip() for each in fields[name].split(",") if each.strip()]
 
 

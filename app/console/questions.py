@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from app.client.explanations import Asked
 from app.client.groups import groups_named
-from app.client.words import operation_named, principal_named, resource_named
+from app.client.words import find_operation, operation_named, principal_named, resource_named
 from app.console.shown import type_word
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException
@@ -13,6 +13,10 @@ from app.core.kafka.hosts import parse_address
 from app.formats.command_errors import UsageError
 
 DEFAULT_HOST = "127.0.0.1"
+MAX_QUESTION = 4_000
+"""Characters."""
+MAX_WORDS = 250
+"""A principal may be in 200 groups, and names may contain blanks."""
 _FROM = re.compile(r"\sfrom\s+(\S+)\s*\Z", re.IGNORECASE)
 _TYPES = {type_word(each.name) for each in ResourceType if each > ResourceType.ANY}
 _WORDS = re.compile(r"\S+")
@@ -22,6 +26,10 @@ _SHOWN = 100
 
 def asked(line: str) -> tuple[Asked, bool]:
     """The question, and whether it names an address; if not, it is asked from loopback. Raises UsageError."""
+    if len(line) > MAX_QUESTION:
+        raise UsageError(
+            f"the question has {len(line):,} characters, and {MAX_QUESTION:,} are the most; use `klamm why`"
+        )
     host, named = _FROM.search(line), line
     if host is not None:
         named = line[: host.start()]
@@ -75,6 +83,8 @@ def _parts(text: str) -> tuple[str, str, str]:
     resource tells where they end.
     """
     words, groups = list(_WORDS.finditer(text)), _GROUPS.search(text)
+    if len(words) > MAX_WORDS:
+        raise UsageError(f"the question has {len(words):,} words, and {MAX_WORDS} are the most; use `klamm why`")
     for last, (before, after) in zip(words, pairwise(words[1:]), strict=False):
         # A group's name may look like an operation with a resource, so a bracket must have been closed.
         is_open = groups is not None and groups.start() < last.start() and not last[0].endswith(")")
@@ -100,10 +110,7 @@ def _untyped(principal: str) -> UsageError:
 
 
 def _is_operation(word: str) -> bool:
-    try:
-        return operation_named(word) is not AclOperation.ALL
-    except UsageError:
-        return False
+    return find_operation(word) not in (None, AclOperation.ALL)
 
 
 def _is_resource(word: str) -> bool:

@@ -5,7 +5,7 @@ from starlette.responses import Response
 from app.console import ask, changes, creation, past, state, table, timeline
 from app.console.access import access_pages
 from app.console.hygiene import hygiene_pages
-from app.console.pages import GUARDS, HOME, PageRoute, Pages, assets
+from app.console.pages import GUARDS, HOME, PageRoute, Pages, assets, refused_page
 from app.console.sessions import Seal
 from app.console.signing import signing_pages
 from app.console.visits import Visit
@@ -15,6 +15,8 @@ from app.rest.http.edge import Reply, Routes
 
 def console_routes(key: bytes, pipeline_home: str | None = None) -> Routes:
     """`key` is 32 bytes, the same for all workers of a service."""
+    # Compiled now, as the first refusal is made in the event loop.
+    refused_page(None, 500, "")
     seal = Seal(key)
     routes = Routes("console")
     for pages in (

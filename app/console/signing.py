@@ -12,6 +12,7 @@ from app.rest.callers.roles import Caller
 from app.rest.http.edge import Reply
 
 MAX_TOKEN = 8_192
+_MAX_PRINCIPAL = 2_000
 
 
 def signing_pages(seal: Seal) -> Pages:
@@ -56,13 +57,20 @@ async def _sign_out(visit: Visit) -> Reply:
     return reply
 
 
+def _principal_of(text: str) -> str:
+    """Raises UsageError."""
+    if len(text) > _MAX_PRINCIPAL:
+        raise UsageError(f"it has {len(text):,} characters, and {_MAX_PRINCIPAL:,} are the most that a cookie can hold")
+    return principal_named(text)
+
+
 async def _act_as(seal: Seal, visit: Visit) -> Reply:
     if not visit.is_open:
         raise ClusterAuthorizationException(
             "the principal of a caller is set in the configuration; sign in as another caller"
         )
     try:
-        principal = principal_named(visit.form.get("principal", "").strip())
+        principal = _principal_of(visit.form.get("principal", "").strip())
     except UsageError as fault:
         return await page(visit, "refused", 400, title="No such principal", why=str(fault))
     reply = to(safe_target(visit.form.get("back")))

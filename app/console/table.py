@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from starlette.types import Message
+
 from app.client.http.replies import parse_acl
 from app.console.access import OPERATIONS, TYPES
 from app.console.api import ApiRefusedError
@@ -58,4 +60,8 @@ async def events(visit: Visit) -> Reply:
     last_id = headers_of(visit.scope).get(b"last-event-id")
     headers = {b"accept": b"text/event-stream", **({} if last_id is None else {b"last-event-id": last_id})}
     scope = visit.api.scope_of("/v1/watch", urlencode(wanted).encode(), headers)
-    return await route.answer(visit.services, scope, visit.receive)
+    return await route.answer(visit.services, scope, _no_body)
+
+
+async def _no_body() -> Message:
+    return {"type": "http.request"}

@@ -1,15 +1,15 @@
-"""One request of a browser: who sends it, what that person may do, and the guards of every page."""
+"""One request of a browser: who sends it, and what that person may do."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.datastructures import MultiDict, QueryParams
-from starlette.requests import cookie_parser
-from starlette.types import Receive, Scope
+from starlette.types import Scope
 
 from app.console.api import Api, ApiRefusedError
 from app.console.sessions import COOKIE, Seal, Session
@@ -17,15 +17,17 @@ from app.core.kafka.codes import CLUSTER_NAME, AclOperation
 from app.core.kafka.configs import SUPER_USERS
 from app.core.kafka.errors import ClusterAuthorizationException, InvalidRequestException, SaslAuthenticationException
 from app.rest.callers.roles import ANYBODY, Caller, Role
-from app.rest.errors import UnsupportedMediaTypeException
+from app.rest.http.parameters import read_query
 from app.rest.http.services import Services
 
 NOBODY = "User:ANONYMOUS"
 """The principal, if no callers and no super users are configured, until another one is chosen."""
-MAX_FIELDS = 5_000
-_FORM = "application/x-www-form-urlencoded"
+MAX_QUERY_BYTES = 8 * 1024
+"""Of an address; those that the pages make have 6,000 characters at most (`shown.MAX_ADDRESS`)."""
 _SCHEME = b"bearer "
 _MAX_DIGITS = 19
+# Not with Python's own parser of cookies, which takes seconds for some of 16 KiB.
+_COOKIES = re.compile(rb"(?:^|;)[ \t]*%b=([^;]*)" % COOKIE.encode())
 _LOCAL_NAMES = ("localhost", "")
 
 Json = dict[str, Any]
@@ -49,6 +51,7 @@ class Made(NamedTuple):
 class Visit:
     services: Services
     scope: Scope
+    query: QueryParams
     session: Session
     is_new: bool
     """Whether the session has yet to be given to the browser."""
@@ -58,7 +61,6 @@ class Visit:
     """Whether a proxy in front has signed in, by a token in each request."""
     api: Api
     form_token: str
-    receive: Receive
     form: MultiDict = field(default_factory=MultiDict)
     operations: frozenset[str] = frozenset()
     """What the principal may do on the cluster."""
@@ -102,10 +104,6 @@ class Visit:
     def observes(self) -> bool:
         return self.caller is not None and self.caller.role in (Role.OPEN, Role.ADMIN, Role.OBSERVE)
 
-    @cached_property
-    def query(self) -> QueryParams:
-        return QueryParams(self.scope["query_string"])
-
     def given(self, *names: str) -> dict[str, str]:
         """Those of the address's fields that are not blank."""
         return {name: value for name in names if (value := self.query.get(name, "").strip())}
@@ -134,27 +132,37 @@ def headers_of(scope: Scope) -> Mapping[bytes, bytes]:
     return dict(scope["headers"])
 
 
-async def visit_of(services: Services, scope: Scope, receive: Receive, seal: Seal) -> Visit:
-    headers = headers_of(scope)
-    session = seal.opened(cookie_parser(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE))
+async def visit_of(services: Services, scope: Scope, seal: Seal) -> Visit:
+    """Who visits, before anything else of the request is looked at. Raises ApiException."""
+    if len(scope["query_string"]) > MAX_QUERY_BYTES:
+        raise InvalidRequestException(
+            f"the address has more than {MAX_QUERY_BYTES} bytes after its `?`; shorten it, or send the form"
+        )
+    headers, query = headers_of(scope), read_query(scope["query_string"])
+    session = seal.opened(_cookie_in(scope))
     kept = session or Session.new()
-    at_least = QueryParams(scope["query_string"]).get("at_least")
     token, is_by_header = _token_of(scope, kept)
-    api = Api(services, scope, token, at_least)
     visit = Visit(
         services=services,
         scope=scope,
+        query=query,
         session=kept,
         is_new=session is None,
         caller=await _caller(services, scope, token),
         is_by_header=is_by_header,
-        api=api,
+        api=Api(services, scope, token, query.get("at_least")),
         form_token=seal.form_token(kept),
-        receive=receive,
     )
     if visit.is_open:
         _check_host(headers)
     return visit
+
+
+def _cookie_in(scope: Scope) -> str | None:
+    """The last one, if there are several."""
+    lines = b"; ".join(value for name, value in scope["headers"] if name == b"cookie")
+    found = _COOKIES.findall(lines)
+    return found[-1].decode("latin-1") if found else None
 
 
 def _token_of(scope: Scope, session: Session) -> tuple[str | None, bool]:
@@ -199,6 +207,22 @@ def _check_host(headers: Mapping[bytes, bytes]) -> None:
         ) from None
 
 
+def check_may_change(visit: Visit) -> None:
+    """The API refuses it too; this says so before anybody fills in a form, and before one is read."""
+    if not visit.changes:
+        if visit.principal is None:
+            raise refusal_by_role(visit, "change ACLs")
+        raise ClusterAuthorizationException(f"`{visit.principal}` needs ALTER on the cluster to change ACLs")
+
+
+def refusal_by_role(visit: Visit, what: str) -> ClusterAuthorizationException:
+    """For a visitor that acts as no principal."""
+    caller = visit.caller or ANYBODY
+    return ClusterAuthorizationException(
+        f"the caller `{caller.name}` has the role {caller.role.value}, which may not {what}"
+    )
+
+
 async def find_rights(visit: Visit) -> None:
     """Finds whom the visitor acts as, and what that principal may do on the cluster."""
     caller, api = visit.caller, visit.api
@@ -220,25 +244,3 @@ async def _first_super_user(api: Api) -> str:
     configs = (await api.get("/v1/configs"))["configs"]
     value = next((each["value"] for each in configs if each["name"] == SUPER_USERS), None)
     return str(value).split(";")[0] if value else NOBODY
-
-
-def check_form(visit: Visit, seal: Seal, body: bytes) -> None:
-    """Reads the form into the visit. Raises for a form that another site sends, or that is from another session."""
-    headers = headers_of(visit.scope)
-    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _FORM.encode():
-        raise UnsupportedMediaTypeException(f"forms must be sent as `{_FORM}`")
-    origin = headers.get(b"origin")
-    if headers.get(b"sec-fetch-site", b"same-origin") != b"same-origin" or (
-        origin is not None and urlsplit(origin.decode("latin-1")).netloc.encode("latin-1") != headers.get(b"host")
-    ):
-        raise ClusterAuthorizationException("this form was sent by another site; nothing was done")
-    try:
-        fields = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
-    except ValueError:
-        raise InvalidRequestException("the form can't be read: it is not UTF-8, or has too many fields") from None
-    visit.form = MultiDict(fields)
-    if not seal.is_form_token(visit.form.get("form_token", ""), visit.session):
-        raise InvalidRequestException(
-            "this form belongs to a session that has ended (sign-out, 8 hours, or a restart of the service); "
-            "nothing was done. Go back, reload the page, and send the form again"
-        )

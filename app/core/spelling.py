@@ -4,10 +4,14 @@ import difflib
 from collections.abc import Iterable
 
 _LEAST_LIKENESS = 0.6
+_LONGEST = 200
+"""Nobody misspells a longer word, and comparing it would take long."""
 
 
 def nearest(word: str, known: Iterable[str], *, likeness: float = _LEAST_LIKENESS) -> str | None:
     """The known word spelt most like this one, whatever the case; None if none reaches the `likeness` (0 to 1)."""
+    if len(word) > _LONGEST:
+        return None
     by_lower = {each.lower(): each for each in known}
     found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=likeness)
     return by_lower[found[0]] if found else None

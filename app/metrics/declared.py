@@ -51,7 +51,7 @@ OPERATIONS = (
 
 UPDATES = ("createAcls", "deleteAcls")
 
-ADMISSION_POOLS = ("decisions", "lists", "updates", "past", "waiting", "watchers", "probes")
+ADMISSION_POOLS = ("decisions", "lists", "updates", "past", "waiting", "watchers", "pages", "unauthenticated", "probes")
 
 WATCH_ENDS = ("draining", "slow", "reload", "caller")
 

@@ -22,7 +22,7 @@ from app.rest.bodies.fields import (
     given,
     unknown_word,
 )
-from app.rest.bodies.reading import strict_decoder
+from app.rest.bodies.reading import UnprovenError, strict_decoder
 from app.rest.bodies.strict_json import check_bounds
 
 OPA_BELOW = "/v1/data"
@@ -111,7 +111,14 @@ def decode_opa(body: bytes) -> OpaQuestion:
     """Raises what a `strict_decoder` does."""
     # Fields of any content may nest.
     check_bounds(body)
-    asked = _decode(body).input
+    try:
+        return _question_of(_decode(body).input)
+    except UnprovenError as unproven:
+        request: OpaRequest = unproven.value  # type: ignore[assignment]  # what `_decode` would have returned
+        raise UnprovenError(_question_of(request.input)) from None
+
+
+def _question_of(asked: Input) -> OpaQuestion:
     context, action = _context(asked.request_context), asked.action
     resource = action.resource_pattern
     if not resource.name and resource.pattern_type == _PREFIXED and action.resource_reference_count == 0:

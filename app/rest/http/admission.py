@@ -1,8 +1,8 @@
 """How many requests are worked on at once, in pools by what they need; any excess is refused at once.
 
 A pool has places, a queue with a short wait, and a budget of bytes for the bodies of requests with a place. No body is
-read before its request has a place. Plain requests of authorize and OPA's endpoint need none: they are answered, or
-refused as too late, when they are read (`connections`).
+read before its request has a place, and no request has two (`Holder`). Plain requests of authorize and OPA's endpoint
+need none: they are answered, or refused as too late, when they are read (`connections`).
 """
 
 import asyncio
@@ -41,10 +41,16 @@ BOUNDS: Mapping[str, Bounds] = MappingProxyType(
         "updates": Bounds(1_024, 1_024, 2.0, 64 * _MIB),
         # Questions about the records in PostgreSQL share one connection, and each takes some 10 ms of it.
         "past": Bounds(4, 32, 2.0, 4 * _MIB),
-        # A waiting request is a future and a timer, some kilobytes: as many as there may be connections.
+        # For requests that wait for an offset (`at_least`), and meanwhile have no place in their own pool, and for
+        # start. A waiting request is a future and a timer, some kilobytes: as many as there may be connections.
         "waiting": Bounds(10_000, 0, 0.0, 16 * _MIB),
         # A watch stream holds its place for as long as it is read: some 30 KiB and a wake-up for each change.
         "watchers": Bounds(4_096, 0, 0.0, 1 << 62),
+        # Pages of the console for visitors who have signed in: the place is for reading a form, as the calls that a
+        # page makes of the API take places of their own. Long forms are decoded in a thread.
+        "pages": Bounds(64, 64, 2.0, 16 * _MIB),
+        # Pages and forms (16 KiB at most) of visitors who have not: nothing that a known caller needs.
+        "unauthenticated": Bounds(64, 64, 1.0, _MIB),
         # Probes matter most when the service is not well, so they are always answered.
         "probes": Bounds(1 << 62, 0, 0.0, 1 << 62),
     }
@@ -76,13 +82,15 @@ class Pool:
         self._bytes = bounds.body_bytes
         self._queue: deque[_Waiter] = deque()
 
-    def admitted(self, body_bytes: int, began: float | None = None, who: str | None = None) -> "Place":
+    def admitted(
+        self, body_bytes: int, began: float | None = None, who: str | None = None, holder: "Holder | None" = None
+    ) -> "Place":
         """A place for `async with`, for a request with a body of at most this many bytes.
 
         `began` is when it was read (`klamm.began` of its scope); `who` is its caller, who gets half of the pool at
-        most. Entering raises OverloadedException, at once or after the longest wait.
+        most; `holder` is the request. Entering raises OverloadedException, at once or after the longest wait.
         """
-        return Place(self, min(body_bytes, self._bounds.body_bytes), began, who)
+        return Place(self, min(body_bytes, self._bounds.body_bytes), began, who, holder or Holder())
 
     async def enter(self, body_bytes: int, began: float | None) -> None:
         bounds = self._bounds
@@ -157,16 +165,47 @@ class Pool:
         return OverloadedException("the service is overloaded; nothing was done, try again shortly")
 
 
-class Place:
-    __slots__ = ("_began", "_body_bytes", "_pool", "_who")
+class Holder:
+    """A request, with those that it makes of the service's own routes in turn.
 
-    def __init__(self, pool: Pool, body_bytes: int, began: float | None, who: str | None) -> None:
+    INVARIANT: it has one place at most. If requests waited for a place while they have another one, those that need
+    only the other would be refused for what they don't need.
+    """
+
+    __slots__ = ("_pool",)
+
+    def __init__(self) -> None:
+        self._pool: str | None = None
+
+    def take(self, pool: str) -> None:
+        """Raises RuntimeError if it has a place, or waits for one."""
+        if self._pool is not None:
+            raise RuntimeError(f"a request wants a place of `{pool}` while it has one of `{self._pool}`")
+        self._pool = pool
+
+    def leave(self) -> None:
+        self._pool = None
+
+
+class Place:
+    __slots__ = ("_began", "_body_bytes", "_holder", "_pool", "_who")
+
+    def __init__(self, pool: Pool, body_bytes: int, began: float | None, who: str | None, holder: Holder) -> None:
         self._pool = pool
         self._body_bytes = body_bytes
         self._began = began
         self._who = who
+        self._holder = holder
 
     async def __aenter__(self) -> None:
+        self._holder.take(self._pool.name)
+        try:
+            await self._enter()
+        except BaseException:
+            self._holder.leave()
+            raise
+
+    async def _enter(self) -> None:
         if self._who is not None:
             self._pool.take_share(self._who, self._body_bytes)
         try:
@@ -177,6 +216,7 @@ class Place:
             raise
 
     async def __aexit__(self, *_: object) -> None:
+        self._holder.leave()
         self._pool.leave(self._body_bytes)
         if self._who is not None:
             self._pool.give_share_back(self._who, self._body_bytes)
@@ -187,8 +227,6 @@ class Admission:
 
     def __init__(self, metrics: Metrics, is_late: Callable[[float], bool] = lambda _: False) -> None:
         self.pools = {name: Pool(name, BOUNDS[name], metrics, is_late) for name in ADMISSION_POOLS}
-        self.waiting = self.pools["waiting"]
-        """For requests that wait for an offset (`at_least`), and meanwhile take no place in their own pool."""
         self._is_late = is_late
 
     def look_further(self, began: float | None) -> None:

@@ -4,13 +4,18 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Query, Request
+from starlette.datastructures import QueryParams
 from starlette.types import Scope
 
 from app.core.context import Reader, RequestContext
 from app.rest.callers.roles import Caller, read
+from app.rest.http.admission import Holder, Place
 from app.rest.http.services import Services
 from app.runtime.authorizer import Authorizer
 from app.runtime.past import Past
+
+HOLDER = "klamm.holder"
+"""The key of the `Holder` in the scope of a request, and in those of the requests that it makes in turn."""
 
 
 async def _put_by_the_edge() -> None:
@@ -40,7 +45,7 @@ AT_LEAST = [Depends(_at_least)]
 
 
 class Call:
-    __slots__ = ("at_least", "body", "caller", "context", "ends_at", "parameters", "scope", "services")
+    __slots__ = ("at_least", "body", "caller", "context", "ends_at", "parameters", "query", "scope", "services")
 
     def __init__(self, services: Services, caller: Caller, scope: Scope) -> None:
         self.services = services
@@ -51,7 +56,13 @@ class Call:
         self.at_least: str | None = None
         self.ends_at: float | None = None
         """When the answer is due, by the event loop's clock; None: the request does not say."""
+        self.query = QueryParams()
         self.parameters: Mapping[str, Any] = {}
+
+    def admitted(self, pool: str, body_bytes: int, began: float | None = None) -> Place:
+        """A place for `async with`, as `Pool.admitted` says. INVARIANT: a request has one at most."""
+        holder = self.scope.setdefault(HOLDER, Holder())
+        return self.services.admission.pools[pool].admitted(body_bytes, began, self.caller.share, holder)
 
 
 def context_of(call: Call) -> RequestContext:

@@ -1,8 +1,9 @@
 """The edge: what every request passes before an endpoint sees it, whichever route it is for.
 
-    caller -> place -> headers, body -> JSON -> whom the caller may speak for -> at_least -> the endpoint
+    caller, rights -> query -> place -> headers, body -> parsing -> whom it may speak for -> at_least -> endpoint
 
-`Route` is the class of every route, and its `handle` all that FastAPI's router calls: there is no other way in.
+`Route` is the class of every route, and its `handle` all that FastAPI's router calls: there is no other way in. A
+subclass may override single steps (who calls, how a body is read, how the reply is made), never their order.
 """
 
 import asyncio
@@ -16,7 +17,6 @@ from typing import Any, TypeVar, get_args
 import msgspec
 from fastapi.routing import APIRoute
 from msgspec import UNSET
-from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
@@ -28,9 +28,9 @@ from app.rest.bodies.fields import given, seconds
 from app.rest.bodies.reading import MAX_BODY_BYTES, check_headers, read_body, read_struct, strict_decoder
 from app.rest.callers.roles import ANYBODY, FULL, Caller, Role, speak
 from app.rest.errors import MethodNotAllowedException, response_to
-from app.rest.http.admission import Pool, body_bytes_of
+from app.rest.http.admission import body_bytes_of
 from app.rest.http.arguments import ARGUMENTS, AT_LEAST, Call, CurrentContext, CurrentReader, context_of
-from app.rest.http.parameters import check_query, names_of, read_parameters
+from app.rest.http.parameters import check_query, names_of, read_parameters, read_query
 from app.rest.http.services import SERVICES, Services
 from app.rest.http.streams import EventStream
 from app.runtime.ports import PastElsewhere
@@ -86,6 +86,7 @@ class Route(APIRoute):
         body = parameters.get("body")
         self.body_struct: Any = None if body is None else get_args(body.annotation)[0]
         self.decode: Callable[[bytes], Any] = _no_body if body is None else self.decoder_of(self.body_struct)
+        self.takes_body = body is not None
         self._arguments = {
             name: ARGUMENTS[each.annotation] for name, each in parameters.items() if each.annotation in ARGUMENTS
         }
@@ -97,11 +98,11 @@ class Route(APIRoute):
         self._named = parameters.keys() - self._arguments.keys() - {"body"}
         """The parameters of the path and of the query."""
         self._takes_at_least = AT_LEAST[0] in self.dependencies
-        self._is_of_the_past = pool == "past"
         self._limits_answer = limits_answer
         takes = [*names_of(self.dependant.query_params), *(["at_least"] if self._takes_at_least else [])]
         # Clients of probes, of pages and of OPA's endpoints may add parameters of their own.
         self._query = takes if self.include_in_schema and pool != "probes" else None
+        self._reads_query = bool(takes) or self._query is not None
 
     def decoder_of(self, body: Any) -> Callable[[bytes], Any]:  # noqa: ANN401 - a struct, or what a route reads
         return strict_decoder(body)
@@ -128,7 +129,7 @@ class Route(APIRoute):
         except ClientDisconnect:
             status = CLIENT_CLOSED_REQUEST
         except Exception as fault:  # noqa: BLE001 - becomes a refusal; an unexpected one is logged
-            response = self.refusal(fault)
+            response = self.refusal(fault, scope)
             status = response.status_code
             await response(scope, receive, send)
         else:
@@ -139,46 +140,76 @@ class Route(APIRoute):
                 await _send_json(send, reply)
         services.metrics.count_request(self.name, status, perf_counter() - began)
 
-    def refusal(self, fault: Exception) -> Response:
+    def refusal(self, fault: Exception, scope: Scope) -> Response:  # noqa: ARG002 - for subclasses
         return response_to(fault)
 
     async def answer(self, services: Services, scope: Scope, receive: Receive) -> Reply:
         """Raises ApiException and ClientDisconnect."""
         if scope["method"] not in self.methods:
             raise MethodNotAllowedException(", ".join(sorted(_methods_at(scope["path"], scope["router"].routes))))
-        caller = await self._caller_of(services, scope)
-        if scope["query_string"] and self._query is not None:
-            check_query(scope["query_string"], self._query)
-        body_bytes = 0 if self.body_struct is None else body_bytes_of(scope["headers"], self.max_body_bytes)
-        pool = services.admission.pools[self.pool]
-        call = Call(services, caller, scope)
+        call = await self.identify(services, scope)
+        if scope["query_string"] and self._reads_query:
+            call.query = read_query(scope["query_string"])
+            if self._query is not None:
+                check_query(call.query, self._query)
+        pool = self.pool_of(call)
         if self.streams:
             return await self._stream(call, pool)
-        async with pool.admitted(body_bytes, scope.get("klamm.began"), caller.share):
-            if self.body_struct is not None:
-                check_headers(scope["headers"], self.max_body_bytes)
-                call.body = await read_struct(self.decode, await read_body(receive, self.max_body_bytes))
+        body_bytes = body_bytes_of(scope["headers"], self.max_body_of(call)) if self.takes_body else 0
+        async with call.admitted(pool, body_bytes, scope.get("klamm.began")):
+            if self.takes_body:
+                call.body = await self.read(call, receive)
             self._examine(call)
-            if call.at_least is None:
-                return await self._reply_to(call)
-            if services.authorizer.has_reached(call.at_least):
-                await services.authorizer.wait_for(call.at_least)
-                return await self._reply_to(call)
-            if call.context is not None:
-                # What would be refused anyway is refused before the wait.
-                services.authorizer.rights.check_super_user(call.context)
-        async with services.admission.waiting.admitted(body_bytes, None, caller.share):
-            # Waiting requests take no place from the others.
-            await services.authorizer.wait_for(call.at_least, _seconds_left(call))
-        async with pool.admitted(body_bytes, None, caller.share):
-            return await self._reply_to(call)
+            must_wait = call.at_least is not None and not await self._has_reached(call)
+            if not must_wait and self.pool_of_reply(call) == pool:
+                return await self.reply_to(call)
+        # INVARIANT: what follows takes other places, so the first one has been left: no request waits for a place
+        # while it has one.
+        if must_wait:
+            async with call.admitted("waiting", body_bytes):
+                await services.authorizer.wait_for(call.at_least, _seconds_left(call))
+        pool_of_reply = self.pool_of_reply(call)
+        if pool_of_reply is None:
+            return await self.reply_to(call)
+        async with call.admitted(pool_of_reply, body_bytes):
+            return await self.reply_to(call)
 
-    async def _stream(self, call: Call, pool: Pool) -> Reply:
+    async def identify(self, services: Services, scope: Scope) -> Call:
+        """The call with its caller, which has the right to make it. Raises ApiException."""
+        return Call(services, await self._caller_of(services, scope), scope)
+
+    def pool_of(self, call: Call) -> str:  # noqa: ARG002 - for subclasses
+        """The pool of the place in which the body is read."""
+        return self.pool
+
+    def max_body_of(self, call: Call) -> int:  # noqa: ARG002 - for subclasses
+        return self.max_body_bytes
+
+    async def read(self, call: Call, receive: Receive) -> Any:  # noqa: ANN401 - what `decode` makes
+        """The body. Raises ApiException and ClientDisconnect."""
+        check_headers(call.scope["headers"], self.max_body_bytes)
+        return await read_struct(self.decode, await read_body(receive, self.max_body_bytes))
+
+    def pool_of_reply(self, call: Call) -> str | None:
+        """The pool of the place in which the endpoint is called; None: it takes places of its own."""
+        return self.pool if given(getattr(call.body, "at", None)) is None else "past"
+
+    async def _has_reached(self, call: Call) -> bool:
+        """Whether the state is there that the call asks for. Raises ApiException for what would be refused anyway."""
+        authorizer = call.services.authorizer
+        if authorizer.has_reached(call.at_least):
+            await authorizer.wait_for(call.at_least)
+            return True
+        if call.context is not None:
+            authorizer.rights.check_super_user(call.context)
+        return False
+
+    async def _stream(self, call: Call, pool: str) -> Reply:
         """The place is held until the stream ends."""
         async with AsyncExitStack() as held:
-            await held.enter_async_context(pool.admitted(0, call.scope.get("klamm.began"), call.caller.share))
+            await held.enter_async_context(call.admitted(pool, 0, call.scope.get("klamm.began")))
             self._examine(call)
-            reply = await self._reply_to(call)
+            reply = await self.reply_to(call)
             if isinstance(reply, EventStream):
                 reply.held = held.pop_all()
             return reply
@@ -208,19 +239,26 @@ class Route(APIRoute):
             if claim is not None:
                 call.context = speak(call.caller, claim, scope)
         elif self._takes_at_least:
-            call.at_least = _query_at_least(scope)
+            call.at_least = call.query.get("at_least")
         if self._named:
-            call.parameters = read_parameters(self.dependant, scope)
+            call.parameters = read_parameters(self.dependant, scope["path_params"], call.query)
 
-    async def _reply_to(self, call: Call) -> Reply:
-        if not self._is_of_the_past and given(getattr(call.body, "at", None)) is None:
-            return await self._own_reply_in_time(call)
-        services = call.services
-        elsewhere = services.past.elsewhere
-        if self._is_of_the_past:
-            return await (self._own_reply_to(call) if elsewhere is None else self._reply_of(elsewhere, call))
-        async with services.admission.pools["past"].admitted(0, None, call.caller.share):
-            return await (self._own_reply_to(call) if elsewhere is None else self._reply_of(elsewhere, call))
+    async def reply_to(self, call: Call) -> Reply:
+        """The endpoint's reply, or that of the service that has the records."""
+        is_of_the_past, elsewhere = self.pool_of_reply(call) == "past", call.services.past.elsewhere
+        if is_of_the_past and elsewhere is not None:
+            return await self._reply_of(elsewhere, call)
+        if is_of_the_past or call.ends_at is None:
+            return await self._own_reply_to(call)
+        try:
+            async with asyncio.timeout_at(call.ends_at) as limit:
+                return await self._own_reply_to(call)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise RequestTimedOutException(
+                "the answer took longer than `timeout_ms`; ask for less, or allow more time"
+            ) from None
 
     async def _reply_of(self, elsewhere: PastElsewhere, call: Call) -> bytes:
         """The reply of the service that has the records, asked in the caller's words."""
@@ -237,19 +275,6 @@ class Route(APIRoute):
         if context.groups is not None:
             asked["context"]["groups"] = context.groups.names
         return await elsewhere.ask(self.path, _TO_JSON(asked))
-
-    async def _own_reply_in_time(self, call: Call) -> Reply:
-        if call.ends_at is None:
-            return await self._own_reply_to(call)
-        try:
-            async with asyncio.timeout_at(call.ends_at) as limit:
-                return await self._own_reply_to(call)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise RequestTimedOutException(
-                "the answer took longer than `timeout_ms`; ask for less, or allow more time"
-            ) from None
 
     def _own_reply_to(self, call: Call) -> Awaitable[Reply]:
         arguments = {name: give(call) for name, give in self._arguments.items()}
@@ -275,10 +300,6 @@ def _methods_at(path: str, routes: Iterable[BaseRoute]) -> set[str]:
 
 def _seconds_left(call: Call) -> float | None:
     return None if call.ends_at is None else max(0.0, call.ends_at - asyncio.get_running_loop().time())
-
-
-def _query_at_least(scope: Scope) -> str | None:
-    return QueryParams(scope["query_string"]).get("at_least")
 
 
 def _no_body(_: bytes) -> None:

@@ -9,13 +9,14 @@ from fastapi.dependencies.models import Dependant
 from fastapi.dependencies.utils import request_params_to_args
 from pydantic import BaseModel
 from starlette.datastructures import QueryParams
-from starlette.types import Scope
 
 from app.core.kafka.errors import InvalidRequestException
 from app.core.spelling import did_you_mean
 from app.rest.errors import invalid_field
 
+MAX_PARAMETERS = 100
 _MAX_SHOWN = 100
+_NO_QUERY = QueryParams()
 _MEANT = {
     "int_parsing": "send a whole number",
     "int_type": "send a whole number",
@@ -26,10 +27,24 @@ _MEANT = {
 """Texts by pydantic's name of a fault, in place of its own."""
 
 
-def check_query(query: bytes, known: Sequence[str]) -> None:
+def read_query(query: bytes) -> QueryParams:
+    """Raises InvalidRequestException for too many parameters."""
+    if query.count(b"&") >= MAX_PARAMETERS:
+        raise InvalidRequestException(f"the query has more than {MAX_PARAMETERS} parameters; send fewer")
+    if has_bare_percent(query):
+        raise InvalidRequestException("the query has a `%` that begins no escape; send `%25` in its place")
+    return QueryParams(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else _NO_QUERY
+
+
+def has_bare_percent(text: bytes) -> bool:
+    """Whether there are more `%` than escapes can be. Such texts take urllib the longest."""
+    return 3 * text.count(b"%") > len(text)
+
+
+def check_query(query: QueryParams, known: Sequence[str]) -> None:
     """Raises InvalidRequestException for a parameter that is not `known`, or comes twice."""
     seen = set[str]()
-    for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+    for name, _ in query.multi_items():
         if name not in known:
             takes = f"send one of {', '.join(known)}{did_you_mean(name, known)}" if known else "this path takes none"
             raise _refusal(name, f"there is no such parameter; leave it out, {'or ' if known else ''}{takes}")
@@ -47,10 +62,10 @@ def _refusal(name: str, text: str) -> InvalidRequestException:
     return InvalidRequestException(f"query parameter `{name[:_MAX_SHOWN]}`: {text}")
 
 
-def read_parameters(dependant: Dependant, scope: Scope) -> Mapping[str, Any]:
+def read_parameters(dependant: Dependant, path: Mapping[str, Any], query: QueryParams) -> Mapping[str, Any]:
     """The values of a path's and a query's parameters. Raises InvalidFieldsException."""
-    values, errors = request_params_to_args(dependant.path_params, scope["path_params"])
-    more, more_errors = request_params_to_args(dependant.query_params, QueryParams(scope["query_string"]))
+    values, errors = request_params_to_args(dependant.path_params, path)
+    more, more_errors = request_params_to_args(dependant.query_params, query)
     if errors or more_errors:
         raise invalid_field("", _fault([*errors, *more_errors][0]))
     return {**values, **more}

@@ -68,7 +68,7 @@ class OpaRoute(Route):
                 raise
             raise RequestTimedOutException(f"the request took longer than {OPA_DEADLINE_S:g} s; try again") from None
 
-    def refusal(self, fault: Exception) -> Response:
+    def refusal(self, fault: Exception, scope: Scope) -> Response:  # noqa: ARG002 - as the base class has it
         return opa_refusal(fault)
 
 

@@ -39,7 +39,7 @@ async def test_a_principal_out_of_bounds_is_refused_alike_whatever_is_waited_for
 
 async def test_who_need_not_wait_takes_no_place_from_those_who_do(tmp_path: Path) -> None:
     async with guarded(tmp_path) as it:
-        waiting = it.admission.waiting
+        waiting = it.admission.pools["waiting"]
         for _ in range(BOUNDS["waiting"].places):
             await waiting.enter(0, None)
         now, later = token_ahead(it, 0), token_ahead(it, 5)

@@ -342,6 +342,6 @@ def test_a_fault_that_has_no_words_of_ours_keeps_those_of_msgspec() -> None:
 def test_no_more_entries_are_read_than_any_body_may_hold(entry: str) -> None:
     decode = strict_decoder(DeleteAclsRequest)
     head = '{"context":{"principal":"User:a","client_address":"::1"},"filters":['
-    assert len(decode(f"{head}{','.join([entry] * 99_000)}]}}".encode()).filters) == 99_000
+    assert len(decode(f"{head}{','.join([entry] * 19_000)}]}}".encode()).filters) == 19_000
     with pytest.raises(InvalidRequestException, match="too many values"):
-        decode(f"{head}{','.join([entry] * 100_000)}]}}".encode())
+        decode(f"{head}{','.join([entry] * 20_000)}]}}".encode())

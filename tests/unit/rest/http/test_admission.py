@@ -174,7 +174,9 @@ async def test_only_decisions_yield_to_overload(*, yields: bool) -> None:
 
 def test_every_route_has_a_pool() -> None:
     pools = {route.name: route.pool for route in ROUTES}
-    assert set(pools.values()) == set(Admission(Metrics()).pools) == set(BOUNDS)
+    of_pages = {"pages", "unauthenticated"}
+    assert {*pools.values(), *of_pages} == set(Admission(Metrics()).pools) == set(BOUNDS)
+    assert of_pages.isdisjoint(pools.values()), "what visitors of the console take is nothing that the API needs"
     assert {name for name, pool in pools.items() if pool == "updates"} == {"createAcls", "deleteAcls", "alterConfigs"}
     assert {name for name, pool in pools.items() if pool == "lists"} == {"acls", "explain", "whoCan", "whatCan"}
     assert {name for name, pool in pools.items() if pool == "past"} == {"history"}
