@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -16,7 +15,7 @@ from app.console.sessions import COOKIE, Seal, Session
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation
 from app.core.kafka.configs import SUPER_USERS
 from app.core.kafka.errors import ClusterAuthorizationException, InvalidRequestException, SaslAuthenticationException
-from app.rest.callers.roles import ANYBODY, Caller, Role
+from app.rest.callers.roles import Caller, Role
 from app.rest.errors import UnsupportedMediaTypeException
 from app.rest.http.services import Services
 
@@ -26,7 +25,6 @@ MAX_FIELDS = 5_000
 _FORM = "application/x-www-form-urlencoded"
 _SCHEME = b"bearer "
 _MAX_DIGITS = 19
-_LOCAL_NAMES = ("localhost", "")
 
 Json = dict[str, Any]
 
@@ -77,7 +75,7 @@ class Visit:
     @property
     def is_open(self) -> bool:
         """Whether no callers are configured, so that visitors choose whom to act as."""
-        return self.caller is ANYBODY
+        return self.caller is not None and self.caller.role is Role.OPEN
 
     @property
     def reads(self) -> bool:
@@ -140,7 +138,7 @@ async def visit_of(services: Services, scope: Scope, receive: Receive, seal: Sea
     at_least = QueryParams(scope["query_string"]).get("at_least")
     token, is_by_header = _token_of(scope, kept)
     api = Api(services, scope, token, at_least)
-    visit = Visit(
+    return Visit(
         services=services,
         scope=scope,
         session=kept,
@@ -151,9 +149,6 @@ async def visit_of(services: Services, scope: Scope, receive: Receive, seal: Sea
         form_token=seal.form_token(kept),
         receive=receive,
     )
-    if visit.is_open:
-        _check_host(headers)
-    return visit
 
 
 def _token_of(scope: Scope, session: Session) -> tuple[str | None, bool]:
@@ -178,24 +173,12 @@ def _token_of(scope: Scope, session: Session) -> tuple[str | None, bool]:
 async def _caller(services: Services, scope: Scope, token: str | None) -> Caller | None:
     names: Sequence[str] = scope.get("klamm.names", ())
     if token is None:
-        return services.callers.known({}, names)
+        return services.callers.identified_without_token(scope["headers"], names)
+    headers = [each for each in scope["headers"] if each[0] != b"authorization"]
     try:
-        return await services.callers.identified([(b"authorization", f"Bearer {token}".encode())], names)
+        return await services.callers.identified([*headers, (b"authorization", f"Bearer {token}".encode())], names)
     except SaslAuthenticationException:
         return None
-
-
-def _check_host(headers: Mapping[bytes, bytes]) -> None:
-    """If anybody may speak for anybody, a site whose name resolves to here must not; an address is no such name."""
-    host = headers.get(b"host", b"").decode("latin-1")
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-        if name not in _LOCAL_NAMES and not name.endswith(".localhost"):
-            ip_address(name)
-    except ValueError:
-        raise ClusterAuthorizationException(
-            "without callers, the console answers only under localhost or an IP address, not under another host name"
-        ) from None
 
 
 async def find_rights(visit: Visit) -> None:

@@ -30,6 +30,7 @@ from app.rest.http.heads import (
     is_plain,
     plain_head,
     refusal_of_head,
+    set_host_of,
     without_offer,
 )
 from app.rest.http.target import AUTHORIZE_TARGET, target_in
@@ -201,6 +202,7 @@ class KlammProtocol(TimedConnection):
         if is_old:
             # HTTP/1.0 has no reply before the reply (RFC 9110, 10.1.1).
             self.expect_100_continue = False
+        set_host_of(self.url, self.headers)
         self._framing.end_head(body_length(self.headers))
         self.is_new = False
 
