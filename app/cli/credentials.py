@@ -34,7 +34,7 @@ def begin_logging(settings: Settings, worker: int | None = None) -> None:
 
 def callers_of(settings: Settings, metrics: Metrics) -> Callers:
     if not settings.callers:
-        return Callers(None, metrics)
+        return Callers(None, metrics, on_unix_socket=settings.uds is not None)
     callers = {name: _caller(name, each) for name, each in settings.callers.items()}
     subjects = {
         (each.issuer, each.token_subject): callers[name]

@@ -48,7 +48,8 @@ class Api:
         self.principal: str | None = None
         self._scope = scope
         self._at_least = at_least
-        self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+        self._headers = {"host": host, **({} if token is None else {"authorization": f"Bearer {token}"})}
         client = scope.get("client") or (_LOOPBACK, 0)
         self._transport = httpx.ASGITransport(_with_services(scope["router"], services, scope), client=tuple(client))
 

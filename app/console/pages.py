@@ -23,7 +23,7 @@ from app.console.shown import FILTERS, MAX_ADDRESS, query
 from app.console.visits import Visit, check_may_change, find_rights, visit_of
 from app.core.kafka.bindings import KEEP
 from app.core.kafka.errors import ApiException, InvalidRequestException
-from app.rest.callers.roles import ANYBODY
+from app.rest.callers.roles import NOBODY
 from app.rest.errors import MethodNotAllowedException, status_of, unexpected
 from app.rest.http.arguments import Call
 from app.rest.http.edge import Reply, Route
@@ -123,7 +123,7 @@ class PageRoute(Route):
         await find_rights(visit)
         if self._declared.for_changes:
             check_may_change(visit)
-        return Call(services, visit.caller or ANYBODY, scope)
+        return Call(services, visit.caller or NOBODY, scope)
 
     def pool_of(self, call: Call) -> str:
         return "unauthenticated" if _visit_in(call).caller is None else self.pool

@@ -4,9 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from ipaddress import ip_address
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from starlette.datastructures import MultiDict, QueryParams
 from starlette.types import Scope
@@ -16,11 +14,11 @@ from app.console.sessions import COOKIE, Seal, Session
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation
 from app.core.kafka.configs import SUPER_USERS
 from app.core.kafka.errors import ClusterAuthorizationException, InvalidRequestException, SaslAuthenticationException
-from app.rest.callers.roles import ANYBODY, Caller, Role
+from app.rest.callers.roles import NOBODY, Caller, Role
 from app.rest.http.parameters import read_query
 from app.rest.http.services import Services
 
-NOBODY = "User:ANONYMOUS"
+ANONYMOUS = "User:ANONYMOUS"
 """The principal, if no callers and no super users are configured, until another one is chosen."""
 MAX_QUERY_BYTES = 8 * 1024
 """Of an address; those that the pages make have 6,000 characters at most (`shown.MAX_ADDRESS`)."""
@@ -28,7 +26,6 @@ _SCHEME = b"bearer "
 _MAX_DIGITS = 19
 # Not with Python's own parser of cookies, which takes seconds for some of 16 KiB.
 _COOKIES = re.compile(rb"(?:^|;)[ \t]*%b=([^;]*)" % COOKIE.encode())
-_LOCAL_NAMES = ("localhost", "")
 
 Json = dict[str, Any]
 
@@ -80,7 +77,7 @@ class Visit:
     @property
     def is_open(self) -> bool:
         """Whether no callers are configured, so that visitors choose whom to act as."""
-        return self.caller is ANYBODY
+        return self.caller is not None and self.caller.role is Role.OPEN
 
     @property
     def reads(self) -> bool:
@@ -138,11 +135,11 @@ async def visit_of(services: Services, scope: Scope, seal: Seal) -> Visit:
         raise InvalidRequestException(
             f"the address has more than {MAX_QUERY_BYTES} bytes after its `?`; shorten it, or send the form"
         )
-    headers, query = headers_of(scope), read_query(scope["query_string"])
+    query = read_query(scope["query_string"])
     session = seal.opened(_cookie_in(scope))
     kept = session or Session.new()
     token, is_by_header = _token_of(scope, kept)
-    visit = Visit(
+    return Visit(
         services=services,
         scope=scope,
         query=query,
@@ -153,9 +150,6 @@ async def visit_of(services: Services, scope: Scope, seal: Seal) -> Visit:
         api=Api(services, scope, token, query.get("at_least")),
         form_token=seal.form_token(kept),
     )
-    if visit.is_open:
-        _check_host(headers)
-    return visit
 
 
 def _cookie_in(scope: Scope) -> str | None:
@@ -187,24 +181,12 @@ def _token_of(scope: Scope, session: Session) -> tuple[str | None, bool]:
 async def _caller(services: Services, scope: Scope, token: str | None) -> Caller | None:
     names: Sequence[str] = scope.get("klamm.names", ())
     if token is None:
-        return services.callers.known({}, names)
+        return services.callers.identified_without_token(scope["headers"], names)
+    headers = [each for each in scope["headers"] if each[0] != b"authorization"]
     try:
-        return await services.callers.identified([(b"authorization", f"Bearer {token}".encode())], names)
+        return await services.callers.identified([*headers, (b"authorization", f"Bearer {token}".encode())], names)
     except SaslAuthenticationException:
         return None
-
-
-def _check_host(headers: Mapping[bytes, bytes]) -> None:
-    """If anybody may speak for anybody, a site whose name resolves to here must not; an address is no such name."""
-    host = headers.get(b"host", b"").decode("latin-1")
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-        if name not in _LOCAL_NAMES and not name.endswith(".localhost"):
-            ip_address(name)
-    except ValueError:
-        raise ClusterAuthorizationException(
-            "without callers, the console answers only under localhost or an IP address, not under another host name"
-        ) from None
 
 
 def check_may_change(visit: Visit) -> None:
@@ -217,7 +199,7 @@ def check_may_change(visit: Visit) -> None:
 
 def refusal_by_role(visit: Visit, what: str) -> ClusterAuthorizationException:
     """For a visitor that acts as no principal."""
-    caller = visit.caller or ANYBODY
+    caller = visit.caller or NOBODY
     return ClusterAuthorizationException(
         f"the caller `{caller.name}` has the role {caller.role.value}, which may not {what}"
     )
@@ -240,7 +222,7 @@ async def find_rights(visit: Visit) -> None:
 
 
 async def _first_super_user(api: Api) -> str:
-    api.principal = NOBODY
+    api.principal = ANONYMOUS
     configs = (await api.get("/v1/configs"))["configs"]
     value = next((each["value"] for each in configs if each["name"] == SUPER_USERS), None)
-    return str(value).split(";")[0] if value else NOBODY
+    return str(value).split(";")[0] if value else ANONYMOUS

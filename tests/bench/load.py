@@ -53,8 +53,8 @@ class RefusedError(Exception):
 def post(path: str, body: bytes, token: str = TOKEN) -> bytes:
     """A request as it goes over the wire."""
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nAuthorization: Bearer {token}\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 
@@ -113,7 +113,7 @@ def ask(connection: socket.socket, message: bytes) -> tuple[float, bytes]:
 def status_of(port: int, path: str, tls: ssl.SSLContext | None = None) -> int | None:
     """The status of a GET; None if nobody listens."""
     with suppress(OSError), connect(port, tls) as connection:
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n".encode())
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         return int(connection.recv(4_096)[9:12] or b"0")
     return None
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.bench.load import connect
 
-_WATCH = "GET /v1/watch?after=%s&bookmark_ms=5000 HTTP/1.1\r\nHost: bench\r\nKlamm-Epochs: 1\r\n\r\n"
+_WATCH = "GET /v1/watch?after=%s&bookmark_ms=5000 HTTP/1.1\r\nHost: localhost\r\nKlamm-Epochs: 1\r\n\r\n"
 _LAST_OFFSET = b'"last_offset":'
 _CONNECT_S = 60.0
 _TICK_S = 0.05

@@ -180,10 +180,8 @@ class _Connection:
         stream = self._usable()
         self.age += 1
         content = json.dumps(body).encode()
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: k\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n"
-        )
-        stream.sendall(head.encode() + b"\r\n" + content)
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        stream.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
         status, headers, reply = _reply_on(stream)
         if b"connection: close" in headers.lower() or self.age >= _LONGEST_LIFE:
             self.close()

@@ -16,7 +16,7 @@ MIB = 1024 * 1024
 BODY = json.dumps(BODIES["/v1/authorize"]).encode()
 CREATE = json.dumps(BODIES["/v1/acls"]).encode()
 LENGTH = b"Content-Length: %d\r\n" % len(BODY)
-HEAD = b"POST /v1/authorize HTTP/1.1\r\nHost: k\r\nContent-Type: application/json\r\n"
+HEAD = b"POST /v1/authorize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
 NO_REQUESTS: dict[str, bytes] = {
@@ -28,16 +28,16 @@ NO_REQUESTS: dict[str, bytes] = {
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9),
     "SSH": b"SSH-2.0-OpenSSH_9.0\r\n",
     "a Kafka request": bytes.fromhex("00000023001200000000000100076b6c616d6d") + bytes(20),
-    "a version from the future": b"GET /livez HTTP/9.9\r\nHost: k\r\n\r\n",
-    "no path": b"GET HTTP/1.1\r\nHost: k\r\n\r\n",
-    "a raw byte in the path": b"GET /\xff HTTP/1.1\r\nHost: k\r\n\r\n",
-    "a NUL in the path": b"GET /\0 HTTP/1.1\r\nHost: k\r\n\r\n",
-    "a path without a slash": b"GET livez HTTP/1.1\r\nHost: k\r\n\r\n",
+    "a version from the future": b"GET /livez HTTP/9.9\r\nHost: localhost\r\n\r\n",
+    "no path": b"GET HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a raw byte in the path": b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a NUL in the path": b"GET /\0 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a path without a slash": b"GET livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "a header without a name": HEAD + b": x\r\n\r\n",
     "a header without a colon": HEAD + b"nonsense\r\n\r\n",
     "a space before the colon": HEAD + b"Content-Length : 2\r\n\r\n{}",
     "a folded header": HEAD + b"X: a\r\n b\r\n" + LENGTH + b"\r\n" + BODY,
-    "a bare line feed": b"POST /v1/authorize HTTP/1.1\nHost: k\n" + LENGTH + b"\n" + BODY,
+    "a bare line feed": b"POST /v1/authorize HTTP/1.1\nHost: localhost\n" + LENGTH + b"\n" + BODY,
     "a NUL in a header": HEAD + b"X: a\0b\r\n" + LENGTH + b"\r\n" + BODY,
     "two lengths that differ": HEAD + LENGTH + b"Content-Length: 5\r\n\r\n" + BODY,
     "a negative length": HEAD + b"Content-Length: -1\r\n\r\n" + BODY,

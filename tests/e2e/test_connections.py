@@ -19,7 +19,7 @@ REPLY = b'{"results":["ALLOWED","DENIED"],'
 
 def request(*headers: bytes, body: bytes = BODY, target: bytes = b"/v1/authorize", version: bytes = b"1.1") -> bytes:
     lines = (
-        b"POST %b HTTP/%b\r\nHost: k\r\nContent-Type: application/json\r\n" % (target, version),
+        b"POST %b HTTP/%b\r\nHost: localhost\r\nContent-Type: application/json\r\n" % (target, version),
         *headers,
         b"Content-Length: %d\r\n\r\n" % len(body),
     )
@@ -92,7 +92,7 @@ def test_a_connection_that_offers_and_wants_to_close_is_closed(service: Service)
 @pytest.mark.parametrize("line", [b"CONNECT k:443 HTTP/1.1", b"PRI * HTTP/2.0"])
 def test_what_can_not_be_declined_is_refused_and_hung_up_on(service: Service, line: bytes, more: bytes) -> None:
     with connected(service) as connection:
-        connection.sendall(line + b"\r\nHost: k\r\n" + more + b"\r\n")
+        connection.sendall(line + b"\r\nHost: localhost\r\n" + more + b"\r\n")
         assert connection.recv(65_536).startswith(b"HTTP/1.1 400")
         assert connection.recv(1) == b""
     assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
@@ -216,7 +216,7 @@ def test_many_requests_at_once_are_answered_if_that_takes_no_wait(service: Servi
 
 def test_few_requests_may_wait_for_the_one_before_them(service: Service) -> None:
     with connected(service) as connection:
-        connection.sendall(b"GET /nowhere HTTP/1.1\r\nHost: k\r\n\r\n" * 5_000)
+        connection.sendall(b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5_000)
         found = answers(connection, 18)
         assert [answer[9:12] for answer in found] == [b"404"] * 17 + [b"429"]
 
@@ -228,11 +228,11 @@ def test_a_connection_is_kept_for_those_who_are_known(service: Service, path: by
     )
     asked = request(target=path, body=body)
     if path.endswith(b"count"):
-        asked = b"GET %b HTTP/1.1\r\nHost: k\r\n\r\n" % path
+        asked = b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path
     with connected(service) as known, connected(service) as stranger:
         known.sendall(asked)
         assert answers(known, 1)[0].startswith(b"HTTP/1.1 200")
-        stranger.sendall(b"GET /readyz HTTP/1.1\r\nHost: k\r\n\r\n")
+        stranger.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answers(stranger, 1)
         assert stranger.recv(1) == b"", "whoever only asks how the service is leaves first"
         known.sendall(asked)

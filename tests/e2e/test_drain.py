@@ -225,8 +225,9 @@ def test_a_request_that_is_half_received_when_the_drain_time_is_over_is_answered
     store: Store, count: int, part: str
 ) -> None:
     body = json.dumps({"context": context(), "bindings": [binding("orders")]}).encode()
-    head = b"POST /v1/acls HTTP/1.1\r\nHost: k\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(
-        body
+    head = (
+        b"POST /v1/acls HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        % len(body)
     )
     whole = head + body
     cut = {"line": 5, "head": len(head) - 10, "body": len(head) + 20}[part]
@@ -237,7 +238,7 @@ def test_a_request_that_is_half_received_when_the_drain_time_is_over_is_answered
             socket.create_connection(address, timeout=PATIENCE_S) as idle,
             socket.create_connection(address, timeout=PATIENCE_S) as half,
         ):
-            idle.sendall(b"GET /livez HTTP/1.1\r\nHost: k\r\n\r\n")
+            idle.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert idle.recv(65_536).endswith(b"ok")
             half.sendall(whole[:cut])
             service.process.send_signal(signal.SIGTERM)

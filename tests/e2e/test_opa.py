@@ -23,7 +23,7 @@ def acls(service: Service) -> None:
 def request(body: bytes = BODY, *headers: bytes) -> bytes:
     """A request as the plugin makes it."""
     lines = (
-        f"POST {OPA_PATH} HTTP/1.1\r\nHost: k\r\nContent-Type: application/json\r\n".encode(),
+        f"POST {OPA_PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode(),
         *headers,
         b"Content-Length: %d\r\n\r\n" % len(body),
     )
@@ -66,7 +66,7 @@ def test_refusals_before_the_application_are_plain_text(service: Service) -> Non
         request(BODY, b"Bad Header: x\r\n"),
         request().replace(b"HTTP/1.1", b"HTTP/x.y"),
         request(BODY, b"Content-Length: 5\r\n").replace(b"/data", b"/dat%61"),
-        request(BODY, b"Host: j\r\n").replace(b"POST ", b"POST http://k"),
+        request(BODY, b"Host: other\r\n").replace(b"POST ", b"POST http://localhost"),
     )
     for each in bad:
         ((status, kind, body),) = replies(exchange(service, each))

@@ -99,7 +99,7 @@ def test_connections_that_idle_or_never_finish_their_request_do_not_keep_the_pro
     host, port = service.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as silent, socket.create_connection((host, int(port))) as half:
         half.sendall(
-            b"POST /v1/acls HTTP/1.1\r\nHost: k\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+            b"POST /v1/acls HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
         )
         assert service.stop() == 0
         assert silent.recv(1) == b""
@@ -177,7 +177,7 @@ def test_impatience_does_not_leave_postgresql_behind(folder: Path) -> None:
     host, port = service.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as half:
         half.sendall(
-            b"POST /v1/acls HTTP/1.1\r\nHost: k\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+            b"POST /v1/acls HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
         )
         for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGINT, signal.SIGTERM):
             service.process.send_signal(sig)

@@ -49,7 +49,8 @@ def _answer_on(connection: socket.socket) -> bytes:
 def status_of(guarded: Guarded, authorization: str, principal: str, *, times: int = 1) -> set[int]:
     """What one connection answers that sends the same bytes again and again."""
     body = json.dumps({"context": context(principal), "actions": [action("orders")]}).encode()
-    head = f"POST /v1/authorize HTTP/1.1\r\nHost: k\r\nContent-Type: application/json\r\nAuthorization: {authorization}"
+    line = "POST /v1/authorize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
+    head = f"{line}\r\nAuthorization: {authorization}"
     request = f"{head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
     found = set()
     deadline = time.monotonic() + PATIENCE_S

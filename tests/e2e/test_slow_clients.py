@@ -15,7 +15,7 @@ from tests.e2e.bodies import BODIES
 from tests.e2e.service import Service, action
 
 BODY = json.dumps(BODIES["/v1/authorize"]).encode()
-HEAD = b"POST /v1/authorize HTTP/1.1\r\nHost: k\r\nContent-Type: application/json\r\n"
+HEAD = b"POST /v1/authorize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 START = HEAD.replace(b"/v1/authorize", b"/v1/start")
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 LENGTH = b"Content-Length: %d\r\n\r\n" % len(BODY)

@@ -193,7 +193,7 @@ def test_a_client_that_does_not_read_is_cut(service: Service) -> None:
     host, port = service.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as stream:
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        stream.sendall(b"GET /v1/watch?snapshot=true HTTP/1.1\r\nhost: x\r\n\r\n")
+        stream.sendall(b"GET /v1/watch?snapshot=true HTTP/1.1\r\nhost: localhost\r\n\r\n")
         eventually(lambda: service.metric("klamm_watch_readers") == 1, "it is there")
         for number in range(80):
             service.create(*(binding(f"{number}-{at}-{'x' * 4_000}") for at in range(50)))

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from app.core.kafka.errors import ClusterAuthorizationException, SaslAuthenticationException
+from app.core.kafka.errors import SaslAuthenticationException
 from app.logs.service import REQUEST_MARK
 from app.metrics.declared import Metrics
-from app.rest.callers.roles import ANYBODY, Caller, Role, TokenRefusedError
+from app.rest.callers.open_access import OpenAccess
+from app.rest.callers.roles import Caller, Role, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
 from app.runtime.deadlines import stop
 
@@ -79,10 +80,11 @@ class Credentials:
 
 
 class Callers:
-    """Finds the caller of each request. Without credentials configured, everyone is ANYBODY."""
+    """Finds the caller of each request. Without credentials configured, access is open (`OpenAccess`)."""
 
-    def __init__(self, credentials: Credentials | None, metrics: Metrics) -> None:
+    def __init__(self, credentials: Credentials | None, metrics: Metrics, *, on_unix_socket: bool = False) -> None:
         self._credentials = credentials
+        self._open_access = OpenAccess(on_unix_socket=on_unix_socket)
         self._remembered: dict[bytes, tuple[bytes, Caller, float]] = {}
         self._refused: dict[bytes, tuple[str, float]] = {}
         """Why credentials were refused, and until when that may be said again, by the hash of the header."""
@@ -109,7 +111,7 @@ class Callers:
         For requests with one authorization header at most (`shows_one_at_most`).
         """
         if self._credentials is None:
-            return None if b"origin" in fields else ANYBODY
+            return self._open_access.known(fields)
         header = fields.get(b"authorization")
         if header is None:
             return self._credentials.by_certificate(names) if names else None
@@ -161,8 +163,8 @@ class Callers:
         """
         caller = await self.identified(headers, names, look_further)
         mark = REQUEST_MARK.get()
-        if mark is not None and caller is not ANYBODY:
-            mark.caller = caller.name
+        if mark is not None:
+            mark.caller = caller.share
         caller.check_operation(operation, open_to)
         return caller
 
@@ -177,15 +179,19 @@ class Callers:
             caller = await self._authenticated(headers, names)
         return caller
 
+    def identified_without_token(self, headers: Headers, names: Sequence[str]) -> Caller | None:
+        """The caller of a request that shows no token; None if nothing else says who sends it.
+
+        Raises ClusterAuthorizationException.
+        """
+        if self._credentials is None:
+            return self._open_access.identified(headers)
+        return self._credentials.by_certificate(names)
+
     async def _authenticated(self, headers: Headers, names: Sequence[str]) -> Caller:
         credentials = self._credentials
         if credentials is None:
-            if any(name == b"origin" for name, _ in headers):
-                # A page in a browser can reach loopback, and must not speak for anybody there.
-                raise ClusterAuthorizationException(
-                    "browsers are refused because no callers are configured; configure callers"
-                )
-            return ANYBODY
+            return self._open_access.identified(headers)
         try:
             lines = [value for name, value in headers if name == b"authorization"]
             if lines:

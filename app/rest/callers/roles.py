@@ -28,13 +28,14 @@ _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 class Role(Enum):
-    """OPEN is everybody's role where no callers are configured."""
+    """OPEN is everybody's role where no callers are configured; NOBODY's may call nothing."""
 
     DECIDE = "decide"
     ADMIN = "admin"
     OBSERVE = "observe"
     FOLLOW = "follow"
     OPEN = "open"
+    NOBODY = "nobody"
 
 
 FULL = (Role.ADMIN, Role.OPEN)
@@ -72,6 +73,8 @@ class Caller:
     groups_claim: str | None = None
     """The claim of its JWTs that names more groups which it may assert."""
     proven_groups: frozenset[str] = frozenset()
+    share: str | None = field(init=False)
+    """The name under which its share of bounded resources is counted; None if there is no other caller."""
     acts_from_its_socket: bool = field(init=False)
     speaks_for_super_users: bool = field(init=False)
     own_groups: Groups | None = field(init=False)
@@ -82,6 +85,7 @@ class Caller:
     _group_beginnings: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "share", None if self.role in (Role.OPEN, Role.NOBODY) else self.name)
         from_socket = self.role is Role.ADMIN and not self.may_assert_address
         object.__setattr__(self, "acts_from_its_socket", from_socket)
         # INVARIANT: super users pass where nobody else does, so speaking for one is a separate right.
@@ -96,11 +100,6 @@ class Caller:
         exact, beginnings = _split(self.groups)
         object.__setattr__(self, "_groups", exact | self.proven_groups)
         object.__setattr__(self, "_group_beginnings", beginnings)
-
-    @property
-    def share(self) -> str | None:
-        """The name under which its share of bounded resources is counted; None if there is no other caller."""
-        return None if self.role is Role.OPEN else self.name
 
     def speaks_for(self, principal: str) -> bool:
         """Whether it may speak for this principal, unless that is a super user."""
@@ -153,8 +152,8 @@ class Caller:
             )
 
 
-ANYBODY = Caller("anybody", Role.OPEN)
-"""The caller if none are configured."""
+NOBODY = Caller("nobody", Role.NOBODY)
+"""The caller of routes that need none, whatever the request shows."""
 
 
 class TokenRefusedError(Exception):

@@ -26,7 +26,7 @@ from app.core.kafka.errors import RequestTimedOutException
 from app.rest.bodies.examples import Example
 from app.rest.bodies.fields import given, seconds
 from app.rest.bodies.reading import MAX_BODY_BYTES, check_headers, read_body, read_struct, strict_decoder
-from app.rest.callers.roles import ANYBODY, FULL, Caller, Role, speak
+from app.rest.callers.roles import FULL, NOBODY, Caller, Role, speak
 from app.rest.errors import MethodNotAllowedException, response_to
 from app.rest.http.admission import body_bytes_of
 from app.rest.http.arguments import ARGUMENTS, AT_LEAST, Call, CurrentContext, CurrentReader, context_of
@@ -218,7 +218,7 @@ class Route(APIRoute):
         # For the protocol: connections of known callers are kept longer.
         scope["klamm.known"] = False
         if not self.needs_caller:
-            return ANYBODY
+            return NOBODY
         # Metrics are answered in overload too.
         look_further = (
             None if self.pool == "probes" else partial(services.admission.look_further, scope.get("klamm.began"))

@@ -58,6 +58,13 @@ def refusal_of_head(headers: Headers, *, is_old: bool) -> Refusal | None:
     return None
 
 
+def set_host_of(target: bytes, headers: Headers) -> None:
+    """Where the target names a host (`GET http://a/x`), that one counts and not the header (RFC 9112, 3.2.2)."""
+    if not target.startswith(b"/"):
+        host = target.partition(b"//")[2].partition(b"/")[0]
+        headers[:] = [*(each for each in headers if each[0] != b"host"), (b"host", host)]
+
+
 def body_length(headers: Headers) -> int | None:
     """None if it comes in chunks."""
     fields = dict(headers)

@@ -31,6 +31,7 @@ from app.rest.http.heads import (
     is_plain,
     plain_head,
     refusal_of_head,
+    set_host_of,
     unauthenticated_head,
     unauthenticated_plain_head,
     without_offer,
@@ -268,6 +269,7 @@ class KlammProtocol(DeferringConnection):
         if is_old:
             # HTTP/1.0 has no reply before the reply (RFC 9110, 10.1.1).
             self.expect_100_continue = False
+        set_host_of(self.url, self.headers)
         self._framing.end_head(body_length(self.headers))
         self.is_new = False
 

@@ -16,7 +16,7 @@ from app.rest.bodies.fields import AuthorizableRequestContext
 from app.rest.bodies.opa import OPA_PATH, OpaQuestion
 from app.rest.bodies.reading import OFF_LOOP_BYTES, check_headers
 from app.rest.callers.authentication import shows_one_at_most
-from app.rest.callers.roles import ANYBODY, speak
+from app.rest.callers.roles import speak
 from app.rest.deciding import Decided
 from app.rest.http.correlation import mark_of, mark_of_headers, reply_headers
 from app.rest.http.edge import Route
@@ -100,8 +100,7 @@ class AtOnce:
         if decided is None or (caller.limit is not None and not caller.limit.take()):
             return None
         mark = mark_of(fields) if len(fields) == len(headers) else mark_of_headers(headers)
-        if caller is not ANYBODY:
-            mark.caller = caller.name
+        mark.caller = caller.share
         reply = plain.answer(decided, mark)
         services.metrics.count_request(plain.name, 200, perf_counter() - began)
         return b"content-length: %d\r\n%b\r\n%b" % (len(reply), reply_headers(mark), reply)

@@ -79,5 +79,5 @@ async def guarded(tmp_path: Path, around: AppOptions = AppOptions()) -> AsyncIte
         around = replace(around, callers=callers, admission=admission, past=FakePast(service.store))
         app = create_rest_app(service.authorizer, service.metrics, service.audit, around)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://klamm") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             yield Guarded(service, app, client, callers, admission, tokens, path)

@@ -168,7 +168,7 @@ async def test_cve_2022_23305_what_is_logged_is_data_whatever_it_says(service: S
     audit = AuditLog(lines.append, service.metrics, form="JSON")
     audit.start()
     app = create_rest_app(service.authorizer, service.metrics, audit)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://klamm") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         for name in names:
             body = {"context": ALICE, "actions": [{**READ_ORDERS, "resource_name": name}]}
             assert (await client.post("/v1/authorize", json=body)).json()["results"] == ["DENIED"]

@@ -121,7 +121,7 @@ async def serving(
     audit.start()
     app = create_rest_app(authorizer, metrics, audit, replace(around, past=FakePast(store)))
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://klamm"
+        transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://localhost"
     ) as client:
         if reachable:
             await authorizer.readiness.wait_until_ready(["CLIENT"], 10)

@@ -51,7 +51,7 @@ async def ask(it: Guarded, method: str, path: str, named: str, socket: str) -> i
     if path == "/v1/explain":
         body["about"] = {"principal": "User:alice", "client_address": ELSEWHERE}
     content = json.dumps(body).encode() if method == "POST" else None
-    async with httpx.AsyncClient(transport=transport, base_url="http://klamm") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         return (await client.request(method, path, content=content, headers=headers)).status_code
 
 

@@ -16,7 +16,7 @@ from app.metrics.declared import Metrics
 from app.rest.callers import authentication, static_tokens
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.jwt_tokens import JwtVerifier, VerifiedToken
-from app.rest.callers.roles import ANYBODY, DECIDERS, FULL, Caller, Role, TokenRefusedError
+from app.rest.callers.roles import DECIDERS, FULL, Caller, Role, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
 from app.rest.callers.token_file import add_token, read_tokens, retire_tokens
 
@@ -241,19 +241,6 @@ async def test_a_call_that_is_not_open_to_the_role_is_refused(tmp_path: Path) ->
         token = add_token(it.path, "orders", NAMES)
         with pytest.raises(ClusterAuthorizationException):
             await it.ask(f"Bearer {token}", open_to=FULL)
-
-
-async def test_without_callers_all_are_let_in_but_browsers() -> None:
-    callers = Callers(None, Metrics())
-    callers.open()
-    assert callers.known({b"authorization": b"Bearer x"}, ()) is ANYBODY
-    assert (
-        await callers.admitted("createAcls", FULL, [(b"authorization", b"a"), (b"authorization", b"b")], ()) is ANYBODY
-    )
-    assert callers.known({b"origin": b"http://evil.example"}, ()) is None
-    with pytest.raises(ClusterAuthorizationException, match="browsers"):
-        await callers.admitted("createAcls", FULL, [(b"origin", b"http://evil.example")], ())
-    await callers.close()
 
 
 def test_a_file_that_is_not_usable_at_the_start_is_told(tmp_path: Path) -> None:

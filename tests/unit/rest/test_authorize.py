@@ -34,7 +34,7 @@ async def call(service: Service, *messages: Message, path: str = "/v1/authorize"
         "method": "POST",
         "path": path,
         "query_string": b"",
-        "headers": [(b"content-type", b"application/json")],
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
     }
     await service.app(scope, receive, send)
     return sent

@@ -17,7 +17,7 @@ from app.logs.decision_log import DecisionLog
 from app.rest.app import AppOptions, RestApp, create_rest_app
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
 
-JSON = [(b"content-type", b"application/json")]
+JSON = [(b"host", b"localhost"), (b"content-type", b"application/json")]
 SECRET = {**READ_ORDERS, "resource_name": "secret"}
 UNKNOWN = {**READ_ORDERS, "resource_name": "unknown"}
 ACLS = [
@@ -42,7 +42,7 @@ class Logged:
     async def post(self, body: object, path: str = "/v1/authorize") -> httpx.Response:
         """By the long way."""
         transport = httpx.ASGITransport(self.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://klamm") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.post(path, json=body)
 
     def answer(self, body: object) -> bool:

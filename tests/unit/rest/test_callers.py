@@ -10,7 +10,7 @@ from app.metrics.declared import OPERATIONS
 from app.rest.app import ROUTES
 from app.rest.bodies.fields import AuthorizableRequestContext
 from app.rest.callers.rate_limits import RateLimit
-from app.rest.callers.roles import ANYBODY, DECIDERS, FULL, Caller, Role, read, speak
+from app.rest.callers.roles import DECIDERS, FULL, Caller, Role, read, speak
 from app.rest.http.edge import Routes
 from app.rest.pages.routes import pages_routes
 from tests.cases import each_case
@@ -48,6 +48,9 @@ def test_a_decide_caller_speaks_for_whom_its_patterns_name(
     patterns: tuple[str, ...], principal: str, *, allowed: bool
 ) -> None:
     assert decide(*patterns).speaks_for(principal) is allowed
+
+
+ANYBODY = Caller("anybody", Role.OPEN)
 
 
 def context_of(caller: Caller, principal: str, client: str = "10.9.9.9") -> RequestContext:
@@ -145,6 +148,7 @@ def test_each_role_may_call_what_it_is_for_and_nothing_else() -> None:
         },
         Role.ADMIN: set(guarded),
         Role.OPEN: set(guarded),
+        Role.NOBODY: set(),
     }
 
 

@@ -118,7 +118,7 @@ async def test_a_caller_that_leaves_in_the_middle_of_a_body_is_no_fault(
         "method": "POST",
         "path": "/v1/acls",
         "query_string": b"",
-        "headers": [(b"content-type", b"application/json")],
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
     }
     await service.app(scope, receive, send)
     assert sent == []

@@ -17,13 +17,14 @@ from app.rest.bodies.fields import AuthorizableRequestContext
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.jwt_tokens import JwtVerifier, VerifiedToken
 from app.rest.callers.rate_limits import RateLimit
-from app.rest.callers.roles import ANYBODY, DECIDERS, Caller, Role, TokenRefusedError, read, speak
+from app.rest.callers.roles import DECIDERS, Caller, Role, TokenRefusedError, read, speak
 from app.rest.errors import InvalidFieldsException
 from tests.cases import each_case
 from tests.e2e.bodies import BODIES, JSON_TYPE, pointers, refusal
 from tests.unit.regressions.guarded import Guarded, guarded
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
 
+ANYBODY = Caller("anybody", Role.OPEN)
 SCOPE = {"type": "http", "client": ("10.9.9.9", 7)}
 IN_CONTEXT = [path for path, body in BODIES.items() if "context" in body]
 each_route = each_case("path", IN_CONTEXT)

@@ -35,7 +35,11 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def at_once(service: Service, body: dict[str, Any]) -> dict[str, Any] | None:
     content = json.dumps(body).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
+    headers = [
+        (b"host", b"localhost"),
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(content)),
+    ]
     reply = service.app.answer(headers, content, ())  # type: ignore[attr-defined]  # the application's own
     return None if reply is None else json.loads(reply.partition(b"\r\n\r\n")[2])
 

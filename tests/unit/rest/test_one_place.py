@@ -42,7 +42,7 @@ async def test_questions_about_the_past_keep_nothing_from_those_about_the_presen
     await service.grant([allow("READ", "orders")])
     slow, token = SlowRecords(), str(service.authorizer.image.token)
     app = create_rest_app(service.authorizer, service.metrics, service.audit, AppOptions(past=slow))
-    service.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://klamm")
+    service.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
     past = [
         asyncio.create_task(service.post(path, {"context": ADMIN, **ASKED[path], "at": token}))
         for _ in range(BOUNDS["lists"].places * 3)

@@ -128,7 +128,7 @@ def request(draw: random.Random, body: bytes, target: str, tokens: dict[str, str
     """Head and body."""
     method = "POST" if draw.random() < 0.95 else draw.choice(["GET", "PUT", "HEAD", "CONNECT"])
     version = "1.1" if draw.random() < 0.97 else draw.choice(["1.0", "2.0", "x"])
-    lines = [f"{method} {target} HTTP/{version}".encode(), b"Host: k"]
+    lines = [f"{method} {target} HTTP/{version}".encode(), b"Host: localhost"]
     lines += OFFER if draw.random() < 0.3 else ()
     if tokens and draw.random() < 0.9:
         lines.append(f"Authorization: Bearer {tokens[draw.choice(list(tokens))]}".encode())
@@ -209,7 +209,7 @@ async def test_nor_where_nothing_is_loaded_or_everything_allowed(tmp_path: Path,
 def plain(body: object, *more: bytes, path: str = OPA_PATH) -> bytes:
     """A request as the plugin makes it."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    lines = (f"POST {path} HTTP/1.1".encode(), b"Host: k", b"Content-Type: application/json", *more)
+    lines = (f"POST {path} HTTP/1.1".encode(), b"Host: localhost", b"Content-Type: application/json", *more)
     return b"\r\n".join((*lines, b"Content-Length: %d" % len(content), b"", b"")) + content
 
 

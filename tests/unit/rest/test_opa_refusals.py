@@ -214,7 +214,7 @@ async def call(service: Service, *messages: Message, path: str = OPA_PATH, **sco
     async def send(message: Message) -> None:
         sent.append(message)
 
-    headers = [(b"content-type", b"application/json")]
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     whole: Scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers, **scope}
     await service.app(whole, receive, send)
     return sent

@@ -255,7 +255,7 @@ async def test_where_they_are_asked_for_beside_callers_they_need_none_and_are_th
         app = create_rest_app(replica.service.authorizer, replica.service.metrics, replica.service.audit, around)
         transport = httpx.ASGITransport(app)
         shown = [{}, *({"authorization": f"Bearer {token}"} for token in ("nonsense", *replica.tokens.values()))]
-        async with httpx.AsyncClient(transport=transport, base_url="http://klamm") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             assert (await client.get("/metrics")).status_code == 401
             for path in ("/", "/docs", "/openapi.json"):
                 replies = [await client.get(path, headers=headers) for headers in shown]

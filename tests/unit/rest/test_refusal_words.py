@@ -7,10 +7,12 @@ from pathlib import Path
 from app.rest.callers import jwt_tokens
 
 ROOT = Path(__file__).parents[3]
+REASON_FUNCTIONS = ("_reason_of", "_fault_of")
+"""Of `authentication`: they return such texts."""
 
 
 def words_of_the_code() -> set[str]:
-    """Every text that a TokenRefusedError is raised with."""
+    """Every text that a TokenRefusedError is raised with, or that one of the functions returns."""
     found = set(jwt_tokens.REASONS)
     for path in (ROOT / "app" / "rest" / "callers").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -19,6 +21,9 @@ def words_of_the_code() -> set[str]:
                     each for argument in node.args for each in ast.walk(argument) if isinstance(each, ast.Constant)
                 ]
                 found |= {each.value for each in texts if isinstance(each.value, str)}
+            elif isinstance(node, ast.FunctionDef) and node.name in REASON_FUNCTIONS:
+                texts = [each for body in node.body for each in ast.walk(body) if isinstance(each, ast.Constant)]
+                found |= {each.value for each in texts if isinstance(each.value, str) and each.value.isidentifier()}
     return found
 
 

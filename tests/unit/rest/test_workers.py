@@ -36,7 +36,7 @@ async def beside(service: Service, *others: dict[str, Any], page: str = "") -> A
     found = Siblings(there, -1, orphaned=lambda: None)
     app = create_rest_app(service.authorizer, service.metrics, service.audit, AppOptions(siblings=found))
     await found.open(app.worker_probe)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://klamm") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         yield client
     await found.close()
     await supervisor.close()

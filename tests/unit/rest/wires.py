@@ -12,7 +12,7 @@ from app.rest.http.connections import Connections
 from app.rest.http.protocol import KlammProtocol
 
 LINE = b"POST /v1/authorize HTTP/1.1"
-HOST = b"Host: k"
+HOST = b"Host: localhost"
 TYPE = b"Content-Type: application/json"
 HEAD = b"\r\n".join((LINE, HOST, TYPE, b"Content-Length: 5", b"", b""))
 CHUNKED = b"\r\n".join((LINE, HOST, TYPE, b"Transfer-Encoding: chunked", b"", b""))
