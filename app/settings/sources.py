@@ -13,6 +13,7 @@ from pydantic_settings import EnvSettingsSource
 
 from app.core.spelling import nearest
 from app.formats.command_errors import UsageError
+from app.formats.secret_files import refuse_if_writable
 
 PREFIX = "KLAMM_"
 PIPELINE_PREFIX = "KLAMM_PIPELINE_"
@@ -69,7 +70,9 @@ def secret_files(secrets: Collection[str]) -> Iterator[tuple[str, str]]:
 def toml_fields(fields: Collection[str]) -> dict[str, object]:
     """What klamm.toml says, by field name. Raises UsageError for what isn't TOML and for unknown keys."""
     try:
-        content = tomllib.loads(TOML_FILE.read_text(encoding="utf-8"))
+        with TOML_FILE.open("rb") as file:
+            refuse_if_writable(file, TOML_FILE)
+            content = tomllib.loads(file.read().decode())
     except FileNotFoundError:
         return {}
     except OSError as error:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.formats.command_errors import UsageError
+from app.formats.secret_files import refuse_if_writable
 
 MAX_BYTES = 1024 * 1024
 MOST_LIVE = 2
@@ -92,6 +93,7 @@ def _parsed(path: Path, lines: Sequence[str], callers: Collection[str]) -> list[
 def _text_of(path: Path) -> str:
     try:
         with path.open("rb") as file:
+            refuse_if_writable(file, path)
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise UsageError(f"`{path}` is larger than {MAX_BYTES} bytes")

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from app.formats.secret_files import others_may_write
 from app.store.embedded.process import EmbeddedPostgresError
 
 LOOPBACK = "127.0.0.1"
@@ -230,7 +231,7 @@ def _check_parent(path: Path, facts: os.stat_result, name: str) -> None:
             f"`{path}` belongs to user id {facts.st_uid}, who could replace `{name}` with another folder; run Klamm "
             f"as that user, or {_OTHER_PLACE}"
         )
-    if _others_write(facts) and not facts.st_mode & stat.S_ISVTX:
+    if others_may_write(facts) and not facts.st_mode & stat.S_ISVTX:
         raise EmbeddedPostgresError(
             f"other users can write to `{path}` (mode {stat.S_IMODE(facts.st_mode):04o}) and could replace `{name}` "
             f"with another folder; remove that permission (chmod go-w), or {_OTHER_PLACE}"
@@ -243,14 +244,8 @@ def _check_own(path: Path, facts: os.stat_result) -> None:
             f"`{path}` belongs to user id {facts.st_uid}, but Klamm runs as user id {os.geteuid()}; run Klamm as the "
             f"owner, or {_OTHER_PLACE}"
         )
-    if _others_write(facts):
+    if others_may_write(facts):
         raise EmbeddedPostgresError(
             f"other users can write to `{path}` (mode {stat.S_IMODE(facts.st_mode):04o}); check that nothing in it is "
             f"theirs and remove that permission (chmod go-w), or {_OTHER_PLACE}"
         )
-
-
-def _others_write(facts: os.stat_result) -> bool:
-    """Whether anyone but its owner, root and this user's own group may write there."""
-    by_group = facts.st_mode & stat.S_IWGRP and facts.st_gid not in (0, os.getegid())
-    return bool(by_group or facts.st_mode & stat.S_IWOTH)

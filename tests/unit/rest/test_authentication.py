@@ -18,7 +18,7 @@ from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.jwt_tokens import JwtVerifier, VerifiedToken
 from app.rest.callers.roles import DECIDERS, FULL, Caller, Role, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
-from app.rest.callers.token_file import add_token, read_tokens, retire_tokens
+from app.rest.callers.token_file import add_token, hash_of, read_tokens, retire_tokens
 
 ORDERS = Caller("orders", Role.DECIDE, patterns=("User:*",))
 PLATFORM = Caller("platform", Role.ADMIN, "User:platform")
@@ -142,6 +142,26 @@ async def test_a_file_changed_a_moment_ago_is_known_to_all_that_ask_at_once(tmp_
 @pytest.fixture
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authentication, "_LOOK_S", 0.01)
+
+
+@pytest.mark.usefixtures("looks_often")
+async def test_what_others_may_have_written_is_not_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The tokens of before stay in force until the file is its owner's again."""
+    async with world(tmp_path) as it:
+        token = add_token(it.path, "orders", NAMES)
+        await it.learn(token)
+        it.path.write_text(f"orders sha256:{hash_of(b'forged').hex()}\n")
+        it.path.chmod(0o666)
+        with pytest.raises(SaslAuthenticationException):
+            await it.ask("Bearer forged")
+        assert it.known(f"Bearer {token}") is ORDERS
+        assert it.metrics.tokens_file_faults == 1
+        (fault,) = [each.why for each in caplog.records if each.msg == "tokens_file_not_usable"]  # type: ignore[attr-defined]
+        assert "chmod go-w" in fault
+        it.path.write_text(f"platform sha256:{hash_of(b'good').hex()}\n")
+        it.path.chmod(0o600)
+        await it.unknown_by(f"Bearer {token}")
+        assert await it.ask("Bearer good") is PLATFORM
 
 
 @pytest.mark.usefixtures("looks_often")

@@ -32,6 +32,14 @@ def _toml(text: str) -> None:
     Path("klamm.toml").write_text(text)
 
 
+def test_a_file_that_others_can_change_is_refused() -> None:
+    _toml('super.users = "User:mallory"')
+    Path("klamm.toml").chmod(0o666)
+    assert _refusal() == ("other users can change `klamm.toml` (mode 0666); take that permission away: chmod go-w")
+    Path("klamm.toml").chmod(0o644)
+    assert read_settings().super_users == {"User:mallory"}
+
+
 def _vectors(kind: str) -> list[Line]:
     return [line for line in lines("validation") if line["kind"] == kind]
 

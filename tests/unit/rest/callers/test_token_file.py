@@ -131,3 +131,16 @@ def test_what_an_interrupted_change_left_is_no_hindrance(tmp_path: Path) -> None
     add_token(path, "orders", CALLERS)
     assert len(read_tokens(path, CALLERS)) == 1
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_others_can_change_is_refused_and_not_added_to(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    add_token(path, "orders", CALLERS)
+    path.chmod(0o666)
+    before = path.read_text()
+    for refused in (read_tokens, lambda *words: add_token(words[0], "orders", words[1])):
+        with pytest.raises(UsageError, match=r"other users can change `.*tokens` \(mode 0666\); .* chmod go-w"):
+            refused(path, CALLERS)
+    assert path.read_text() == before
+    path.chmod(0o644)
+    assert len(read_tokens(path, CALLERS)) == 1
