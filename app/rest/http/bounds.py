@@ -55,7 +55,13 @@ MAX_HELD_BYTES_OF_ALL = 32 * 1024 * 1024
 # Turns of the event loop
 
 TURN_BUDGET_S = 0.0065
-"""Two turns and their refusals stay below 20 ms; two of the largest batches (3 ms each) fit into one turn."""
+"""Under overload. Two turns and their refusals stay below 20 ms; two of the largest batches (3 ms each) fit into one
+turn.
+"""
+STEADY_BUDGET_S = 0.02
+"""The budget of a turn after one in which nothing was refused. Callers that wait for their answers have one request
+each in a turn: as long as all of these together take no longer, none is refused, whatever one costs on this machine.
+"""
 BURST_BUDGET_S = 0.05
 """The budget of a turn after a calm one."""
 LONGEST_TURN_S = 0.25

@@ -10,9 +10,12 @@ each request would cost every request half a microsecond.
 
 Overload shows in the turns of the event loop, the only thread that decides. Once a turn has used up its budget, the
 remaining requests in it are refused: a refusal costs microseconds, so the turn ends soon, and no request waits for
-more than two turns. A turn after a calm one or a pause has a larger budget, as a burst is no overload. Budgets count
-CPU time, within a bound of wall-clock time: time that other processes had the core is no overload either, and nor is
-what unauthenticated clients take, who have a budget of their own (`unauthenticated`).
+more than two turns. A long turn alone is no overload. Callers that wait for their answers have one request each in a
+turn, which then lasts as long as these take on this machine, and the next turn lasts no longer. Only if more comes than
+is answered, turns grow until one exceeds STEADY_BUDGET_S; from then on they are short, until nothing is refused in
+one. A turn after a calm one or a pause has a larger budget, as a burst is no overload. Budgets count CPU time, within
+a bound of wall-clock time: time that other processes had the core is no overload either, and nor is what
+unauthenticated clients take, who have a budget of their own (`unauthenticated`).
 """
 
 import asyncio
@@ -26,7 +29,7 @@ from typing import Protocol
 
 from app.metrics.declared import Metrics
 from app.rest.http import bounds
-from app.rest.http.bounds import BURST_BUDGET_S, OVERLOADED, TURN_BUDGET_S, kept_for, stranger_s
+from app.rest.http.bounds import BURST_BUDGET_S, OVERLOADED, STEADY_BUDGET_S, TURN_BUDGET_S, kept_for, stranger_s
 from app.rest.http.unauthenticated import Unauthenticated
 
 _SWEEP_S = 0.25
@@ -87,6 +90,10 @@ class Connections:
         self._surplus: OrderedDict[Connection, None] = OrderedDict()
         self._sweeping: asyncio.TimerHandle | None = None
         self._calm = True
+        self._steady = True
+        """Whether nothing was refused in the last turn."""
+        self._budget_s = TURN_BUDGET_S
+        """CPU seconds that this turn may take once they are counted."""
         self._last_active = 0.0
         self._has_shed = False
         self._has_shed_tasks = False
@@ -167,23 +174,27 @@ class Connections:
         self.began = monotonic()
         # Overload is a row of turns that follow each other at once: a pause ends it.
         self._calm = self._calm or self.began - self._last_active > BURST_BUDGET_S
+        budget_s = BURST_BUDGET_S if self._calm else STEADY_BUDGET_S if self._steady else TURN_BUDGET_S
         # Reading the CPU time costs a microsecond, so it is read only if there is a reason.
         self._began_on_core = None if self._calm else thread_time()
         self._used_before = self.unauthenticated.used_s
         self.unauthenticated.interrupt()
-        self.until = self.began + (BURST_BUDGET_S if self._calm else TURN_BUDGET_S)
+        self.until = self.began + budget_s
+        # CPU time is counted from `until` on if the turn before was calm.
+        self._budget_s = TURN_BUDGET_S if self._calm else budget_s
         loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
         self._last_active = monotonic()
         is_long = self._last_active - self.began - self._used_by_unauthenticated() > TURN_BUDGET_S
-        self._calm = not (is_long or self._has_shed or self._has_shed_tasks)
+        self._steady = not (self._has_shed or self._has_shed_tasks)
+        self._calm = self._steady and not is_long
         self._has_shed = self._has_shed_tasks = False
         self.began = 0.0
 
     def is_spent(self) -> bool:
         """Whether the turn has used up its budget; ask only after `until`."""
-        return self._has_shed or self._has_taken(TURN_BUDGET_S, monotonic() - self.began)
+        return self._has_shed or self._has_taken(self._budget_s, monotonic() - self.began)
 
     def _has_taken(self, budget_s: float, waited_s: float) -> bool:
         # INVARIANT: known callers pay only for the time that known callers have taken.
@@ -209,10 +220,11 @@ class Connections:
         A task has a turn longer than plain requests: under overload they would use up every turn before it.
         """
         self._last_active = monotonic()
-        budget_s, waited_s = 2 * TURN_BUDGET_S, self._last_active - began
+        budget_s, waited_s = self._budget_s + TURN_BUDGET_S, self._last_active - began
         late = waited_s > (BURST_BUDGET_S if self._calm else budget_s) and self._has_taken(budget_s, waited_s)
         if late:
-            self._calm, self._has_shed_tasks = False, True
+            self._calm = self._steady = False
+            self._has_shed_tasks = True
             self._metrics.requests_shed += 1
         return late
 

@@ -35,12 +35,17 @@ class DeferringConnection(TimedConnection):
         data = self._take_deferred()
         if data and not self.transport.is_closing():
             self.flow.resume_reading()
+            self.shows_known = False
             self.serve_deferred(data)
 
     def _take_deferred(self) -> bytes:
         data, self.deferred = self.deferred, b""
         self.shared.unauthenticated.release(len(data))
         return data
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]  # asyncio's
+        # Who has said all is answered before the connection is closed; TLS has no such half of a connection.
+        return True if self.deferred and self.scheme == "http" else None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._take_deferred()

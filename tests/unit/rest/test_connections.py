@@ -123,11 +123,35 @@ async def test_a_turn_that_lasts_too_long_refuses_the_rest(clock: Clock, metrics
     assert not any(wire.closed for _, wire in made)
 
 
+async def test_callers_that_wait_for_their_answers_are_not_refused(clock: Clock, metrics: Metrics) -> None:
+    shared = Connections(metrics)
+    made = [connected(shared=shared) for _ in range(9)]
+    for _ in range(20):
+        assert ask_all(clock, made, 0.0021) == [200] * 9
+        await fresh_turn()
+    assert metrics.requests_shed == 0
+
+
+async def test_turns_that_grow_are_overload_until_none_is_refused(clock: Clock, shared: Connections) -> None:
+    made = [connected(shared=shared) for _ in range(40)]
+    assert ask_all(clock, made[:9], 0.0021) == [200] * 9
+    await fresh_turn()
+    # Up to 20 ms, and from then on 6.5 ms.
+    assert ask_all(clock, made, 0.0021) == [200] * 10 + [429] * 30
+    await fresh_turn()
+    for _ in range(3):
+        assert ask_all(clock, made[:9], 0.0021) == [200] * 4 + [429] * 5
+        await fresh_turn()
+    assert ask_all(clock, made[:4], 0.0021) == [200] * 4
+    await fresh_turn()
+    assert ask_all(clock, made[:9], 0.0021) == [200] * 9
+
+
 async def test_time_that_other_processes_take_is_no_overload_up_to_a_bound(clock: Clock, metrics: Metrics) -> None:
     made = [connected(shared=Connections(metrics)) for _ in range(1)]
     shared = made[0][0].shared
     made += [connected(shared=shared) for _ in range(39)]
-    assert ask_all(clock, made[:1], 0.009) == [200]
+    assert ask_all(clock, made, 0.0021).count(429) == 12
     await fresh_turn()
     for _ in range(3):
         made[0][0].data_received(HEAD + b"plain")

@@ -322,8 +322,8 @@ async def test_who_comes_too_late_is_refused_as_ever(
 
 
 def _take(twin: Twin, clock: Clock, seconds: float) -> None:
-    # A turn after one that was late, which has taken so long already.
-    twin.shared._calm = False
+    # A turn after one that refused something, which has taken so long already.
+    twin.shared._calm = twin.shared._steady = False
     twin.shared.begin_turn(asyncio.get_running_loop())
     clock.now += seconds
 

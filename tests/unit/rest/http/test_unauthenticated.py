@@ -221,6 +221,17 @@ async def test_who_waits_when_the_server_ends_is_answered(costly: Costly, shared
     assert all(wire.closed for _, wire in made)
 
 
+async def test_who_waits_may_have_said_all(costly: Costly, clock: Clock, shared: Connections) -> None:
+    made = crowd(shared, costly, 5)
+    for connection, _ in made:
+        connection.data_received(GET)
+    assert [connection.eof_received() for connection, _ in made] == [None] * 3 + [True] * 2
+    await turns()
+    assert answered(made) == [0, 1, 2, 3, 4]
+    later(clock, shared, 2.1)
+    assert made[-1][1].closed
+
+
 async def test_a_fault_ends_one_connection_and_not_the_queue(
     costly: Costly, shared: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
