@@ -7,8 +7,8 @@ from pathlib import Path
 from app.rest.callers import jwt_tokens
 
 ROOT = Path(__file__).parents[3]
-REASON_FUNCTIONS = ("_reason_of", "_fault_of")
-"""Of `authentication`: they return such texts."""
+REASON_FUNCTIONS = (("authentication.py", "_reason_of"), ("authentication.py", "_fault_of"))
+"""They return such texts."""
 
 
 def words_of_the_code() -> set[str]:
@@ -21,7 +21,7 @@ def words_of_the_code() -> set[str]:
                     each for argument in node.args for each in ast.walk(argument) if isinstance(each, ast.Constant)
                 ]
                 found |= {each.value for each in texts if isinstance(each.value, str)}
-            elif isinstance(node, ast.FunctionDef) and node.name in REASON_FUNCTIONS:
+            elif isinstance(node, ast.FunctionDef) and (path.name, node.name) in REASON_FUNCTIONS:
                 texts = [each for body in node.body for each in ast.walk(body) if isinstance(each, ast.Constant)]
                 found |= {each.value for each in texts if isinstance(each.value, str) and each.value.isidentifier()}
     return found
