@@ -40,6 +40,10 @@ class EndedSessions:
     def has(self, session_id: str, began_at: float) -> bool:
         return began_at <= self._all_until or session_id in self._forgotten_at
 
+    @property
+    def has_any(self) -> bool:
+        return bool(self._forgotten_at or self._all_until)
+
     def to_list(self) -> list[object]:
         """For a worker that is started."""
         return [self._all_until, *self._forgotten_at]

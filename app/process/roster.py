@@ -75,7 +75,7 @@ class Roster:
         await asyncio.gather(*asked, return_exceptions=True)
 
     def tell_ended_sessions(self, worker: Worker) -> None:
-        if worker.channel is not None:
+        if worker.channel is not None and self._ended_sessions.has_any:
             worker.channel.tell("sessions_ended", self._ended_sessions.to_list())
 
     async def page(self) -> str:
