@@ -67,7 +67,7 @@ def create_app(
     if settings.has_console:
         from app.console.routes import console_routes  # noqa: PLC0415 - loaded only where it is served
 
-        console = console_routes(settings.console_key, settings.pipeline_home)
+        console = console_routes(settings.console_key, settings.pipeline_home, is_behind_tls=settings.console_secure)
     app_options = AppOptions(
         siblings=siblings,
         callers=callers,

@@ -18,7 +18,7 @@ from app import __version__
 from app.console.api import ApiRefusedError
 from app.console.forms import SESSION_ENDED, max_form_bytes, read_form
 from app.console.made import made_by
-from app.console.sessions import COOKIE, LIFETIME_S, MAX_COOKIE_BYTES, Seal, Session
+from app.console.sessions import COOKIE, LIFETIME_S, MAX_COOKIE_BYTES, SECURE_COOKIE, Seal, Session
 from app.console.shown import FILTERS, MAX_ADDRESS, query
 from app.console.visits import Visit, check_may_change, find_rights, visit_of
 from app.core.kafka.bindings import KEEP
@@ -181,7 +181,18 @@ def give_session(visit: Visit, reply: Response, session: Session, seal: Seal) ->
     sealed = seal.sealed(session)
     if len(sealed) > MAX_COOKIE_BYTES:
         raise InvalidRequestException("this token is too long for a browser's cookie; sign in with a shorter one")
-    reply.set_cookie(COOKIE, sealed, LIFETIME_S, path=HOME, secure=visit.is_secure, httponly=True, samesite="strict")
+    _set_cookie(visit, reply, sealed, LIFETIME_S)
+
+
+def take_session(visit: Visit, reply: Response) -> None:
+    """The browser forgets its session."""
+    _set_cookie(visit, reply, "", 0)
+
+
+def _set_cookie(visit: Visit, reply: Response, value: str, seconds: int) -> None:
+    # `__Host-` asks for that path; nothing but the console reads cookies.
+    name, path = (SECURE_COOKIE, "/") if visit.is_secure else (COOKIE, HOME)
+    reply.set_cookie(name, value, seconds, path=path, secure=visit.is_secure, httponly=True, samesite="strict")
 
 
 def to_sign_in(visit: Visit) -> Response:

@@ -13,11 +13,11 @@ from app.core.kafka.errors import ResourceNotFoundException
 from app.rest.http.edge import Reply, Routes
 
 
-def console_routes(key: bytes, pipeline_home: str | None = None) -> Routes:
-    """`key` is 32 bytes, the same for all workers of a service."""
+def console_routes(key: bytes, pipeline_home: str | None = None, *, is_behind_tls: bool = False) -> Routes:
+    """`key` is 32 bytes, the same for all workers of a service; `is_behind_tls` as for `Seal`."""
     # Compiled now, as the first refusal is made in the event loop.
     refused_page(None, 500, "")
-    seal = Seal(key)
+    seal = Seal(key, is_behind_tls=is_behind_tls)
     routes = Routes("console")
     for pages in (
         _files,

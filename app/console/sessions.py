@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import time
 from base64 import urlsafe_b64encode
 from secrets import token_urlsafe
 
@@ -9,6 +10,8 @@ import msgspec
 from cryptography.fernet import Fernet, InvalidToken
 
 COOKIE = "klamm_session"
+SECURE_COOKIE = f"__Host-{COOKIE}"
+"""Over TLS: browsers take a cookie of that name from this host only, and send it over TLS only."""
 LIFETIME_S = 8 * 3600
 MAX_COOKIE_BYTES = 4_000
 """Browsers drop cookies of more than 4,096 bytes, name and attributes included."""
@@ -20,21 +23,27 @@ class Session(msgspec.Struct, frozen=True):
     """The caller's bearer token; None: nobody has signed in."""
     acts_as: str | None = None
     """The principal that was chosen; only where no callers are configured."""
+    began_at: float = 0.0
 
     @staticmethod
     def new(token: str | None = None, acts_as: str | None = None) -> "Session":
-        return Session(token_urlsafe(18), token, acts_as)
+        return Session(token_urlsafe(18), token, acts_as, time.time())
+
+    @property
+    def is_somebodys(self) -> bool:
+        return self.token is not None or self.acts_as is not None
 
 
 class Seal:
     """Seals sessions with a key that all workers of one service share, and that is gone with it.
 
     INVARIANT: nothing of a session is kept here. Its token is checked anew with each request, so a session ends with
-    its token.
+    its token. What is kept is which sessions were ended by signing out (`process.ended_sessions`).
     """
 
-    def __init__(self, key: bytes) -> None:
-        """`key` is 32 random bytes."""
+    def __init__(self, key: bytes, *, is_behind_tls: bool = False) -> None:
+        """`key` is 32 random bytes. `is_behind_tls`: browsers come by TLS that something in front ends."""
+        self.is_behind_tls = is_behind_tls
         self._fernet = Fernet(urlsafe_b64encode(key))
         self._forms = hashlib.sha256(b"klamm console forms" + key).digest()
 

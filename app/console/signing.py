@@ -3,8 +3,8 @@
 from functools import partial
 
 from app.client.words import principal_named
-from app.console.pages import HOME, Pages, give_session, page, safe_target, to
-from app.console.sessions import COOKIE, Seal, Session
+from app.console.pages import HOME, Pages, give_session, page, safe_target, take_session, to
+from app.console.sessions import Seal, Session
 from app.console.visits import Visit
 from app.core.kafka.errors import ClusterAuthorizationException, SaslAuthenticationException
 from app.formats.command_errors import UsageError
@@ -53,7 +53,10 @@ async def _caller(visit: Visit, token: str) -> Caller:
 
 async def _sign_out(visit: Visit) -> Reply:
     reply = to(f"{HOME}/sign-in")
-    reply.delete_cookie(COOKIE, path=HOME, secure=visit.is_secure, httponly=True, samesite="strict")
+    take_session(visit, reply)
+    # Nobody who has not signed in can have anything remembered.
+    if visit.session.is_somebodys:
+        await visit.services.ended_sessions.end(visit.session.id)
     return reply
 
 

@@ -10,7 +10,7 @@ from starlette.datastructures import MultiDict, QueryParams
 from starlette.types import Scope
 
 from app.console.api import Api, ApiRefusedError
-from app.console.sessions import COOKIE, Seal, Session
+from app.console.sessions import COOKIE, SECURE_COOKIE, Seal, Session
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation
 from app.core.kafka.configs import SUPER_USERS
 from app.core.kafka.errors import ClusterAuthorizationException, InvalidRequestException, SaslAuthenticationException
@@ -25,7 +25,7 @@ MAX_QUERY_BYTES = 8 * 1024
 _SCHEME = b"bearer "
 _MAX_DIGITS = 19
 # Not with Python's own parser of cookies, which takes seconds for some of 16 KiB.
-_COOKIES = re.compile(rb"(?:^|;)[ \t]*%b=([^;]*)" % COOKIE.encode())
+_COOKIES = {name: re.compile(rb"(?:^|;)[ \t]*%b=([^;]*)" % name.encode()) for name in (COOKIE, SECURE_COOKIE)}
 
 Json = dict[str, Any]
 
@@ -49,6 +49,8 @@ class Visit:
     services: Services
     scope: Scope
     query: QueryParams
+    is_secure: bool
+    """Whether the browser has come over TLS."""
     session: Session
     is_new: bool
     """Whether the session has yet to be given to the browser."""
@@ -111,10 +113,6 @@ class Visit:
         return self.form if self.scope["method"] == "POST" else self.query
 
     @property
-    def is_secure(self) -> bool:
-        return self.scope.get("scheme") == "https"
-
-    @property
     def is_fragment(self) -> bool:
         """Whether htmx asks for a part of the page."""
         return headers_of(self.scope).get(b"hx-request") == b"true"
@@ -136,13 +134,17 @@ async def visit_of(services: Services, scope: Scope, seal: Seal) -> Visit:
             f"the address has more than {MAX_QUERY_BYTES} bytes after its `?`; shorten it, or send the form"
         )
     query = read_query(scope["query_string"])
-    session = seal.opened(_cookie_in(scope))
+    is_secure = seal.is_behind_tls or scope.get("scheme") == "https"
+    session = seal.opened(_cookie_in(scope, SECURE_COOKIE if is_secure else COOKIE))
+    if session is not None and services.ended_sessions.has(session.id, session.began_at):
+        session = None
     kept = session or Session.new()
     token, is_by_header = _token_of(scope, kept)
     return Visit(
         services=services,
         scope=scope,
         query=query,
+        is_secure=is_secure,
         session=kept,
         is_new=session is None,
         caller=await _caller(services, scope, token),
@@ -152,10 +154,10 @@ async def visit_of(services: Services, scope: Scope, seal: Seal) -> Visit:
     )
 
 
-def _cookie_in(scope: Scope) -> str | None:
+def _cookie_in(scope: Scope, name: str) -> str | None:
     """The last one, if there are several."""
-    lines = b"; ".join(value for name, value in scope["headers"] if name == b"cookie")
-    found = _COOKIES.findall(lines)
+    lines = b"; ".join(value for header, value in scope["headers"] if header == b"cookie")
+    found = _COOKIES[name].findall(lines)
     return found[-1].decode("latin-1") if found else None
 
 

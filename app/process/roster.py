@@ -9,6 +9,7 @@ import msgspec
 
 from app.metrics.workers import Family, ServiceMetrics, WorkerFacts
 from app.process.channel import Channel, NoAnswerError
+from app.process.ended_sessions import EndedSessions
 from app.process.siblings import Sibling, WorkerReadiness
 
 ANSWER_TIMEOUT_S = 0.5
@@ -37,6 +38,7 @@ class Roster:
     def __init__(self, count: int) -> None:
         self._workers = [Worker(number) for number in range(1, count + 1)]
         self._metrics = ServiceMetrics()
+        self._ended_sessions = EndedSessions()
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(self._workers)
@@ -64,6 +66,17 @@ class Roster:
             if worker.restarts == 0 or worker.ready or not others:
                 worker.needed = worker.listening = True
                 worker.channel.tell("listen")
+
+    async def end_session(self, asking: Worker, session_id: str) -> None:
+        """Returns when all other workers know of it, or do not answer."""
+        self._ended_sessions.add(session_id)
+        channels = [each.channel for each in self._workers if each is not asking and each.channel is not None]
+        asked = (each.ask("session_ended", session_id, timeout_s=ANSWER_TIMEOUT_S) for each in channels)
+        await asyncio.gather(*asked, return_exceptions=True)
+
+    def tell_ended_sessions(self, worker: Worker) -> None:
+        if worker.channel is not None and self._ended_sessions.has_any:
+            worker.channel.tell("sessions_ended", self._ended_sessions.to_list())
 
     async def page(self) -> str:
         up = await asyncio.gather(*map(self._note_metrics, self._workers))

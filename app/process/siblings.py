@@ -5,7 +5,7 @@ import logging
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ import msgspec
 
 from app.metrics.workers import Family
 from app.process.channel import BusyError, Channel, NoAnswerError
+from app.process.ended_sessions import EndedSessions
 from app.process.processes import LOADS, release_lock, takes_lock
 
 # The supervisor waits half a second for each worker; a Kubernetes probe waits one second in all.
@@ -64,6 +65,7 @@ class Siblings:
         self._asking: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._asked: dict[tuple[str, str | None], asyncio.Future[Any]] = {}
+        self.ended_sessions = EndedSessions(self._share_end)
 
     async def open(self, probe: WorkerProbe) -> None:
         self._probe = probe
@@ -138,6 +140,11 @@ class Siblings:
             return None
         return page.encode()
 
+    async def _share_end(self, session_id: str) -> None:
+        # Without a supervisor this worker ends, too.
+        with suppress(NoAnswerError):
+            await self._channel.ask("session_ended", session_id, timeout_s=_ANSWER_TIMEOUT_S)
+
     async def _ask_once(self, subject: str, detail: str | None) -> Any:  # noqa: ANN401 - JSON
         asked = self._asked.get((subject, detail))
         if asked is None:
@@ -162,6 +169,10 @@ class Siblings:
             self._drain()
         elif subject == "end":
             self._end()
+        elif subject == "session_ended":
+            self.ended_sessions.add(detail)
+        elif subject == "sessions_ended":
+            self.ended_sessions.take(detail)
         elif self._probe is not None and subject == "families":
             return self._probe.families()
         elif self._probe is not None and subject == "readiness":

@@ -219,8 +219,14 @@ class Supervisor:
             return await self._workers.page()
         if subject == "readiness":
             return await self._workers.siblings_of(worker, detail)
+        if subject == "session_ended":
+            await self._workers.end_session(worker, detail)
+            return None
         if subject == "leave":
             return await self._may_leave(worker)
+        if subject == "up":
+            # INVARIANT: before it may take connections.
+            self._workers.tell_ended_sessions(worker)
         self._note(worker, subject)
         return None
 

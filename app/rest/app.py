@@ -18,6 +18,7 @@ from app.logs.service import REQUEST_MARK
 from app.logs.tracing import TracedRequests, Tracing
 from app.metrics.declared import Metrics
 from app.metrics.page import MetricsPage
+from app.process.ended_sessions import EndedSessions
 from app.process.siblings import Siblings
 from app.rest.callers.authentication import Callers
 from app.rest.deciding import Decider
@@ -128,6 +129,7 @@ def create_rest_app(
         metrics_page=MetricsPage(metrics, __version__),
         decider=Decider(authorizer, metrics, audit, options.decision_log),
         past=Past(authorizer, options.past),
+        ended_sessions=EndedSessions() if options.siblings is None else options.siblings.ended_sessions,
         siblings=options.siblings,
     )
     traced = None if options.tracing is None else partial(TracedRequests, tracing=options.tracing)

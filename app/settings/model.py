@@ -140,6 +140,8 @@ class Settings(BaseSettings):
     """Whether /docs and /openapi.json are served; without it, only where no callers are configured."""
     console_enabled: Annotated[bool | None, BeforeValidator(_true_or_false)] = None
     """Whether /console is served; without it, only where no callers are configured."""
+    console_secure: Annotated[bool, BeforeValidator(_true_or_false)] = False
+    """Whether browsers come by TLS that a proxy in front ends, so that the session's cookie is for TLS only."""
     pipeline_home: Annotated[str | None, Given] = None
     """The pipeline's home, whose findings the console shows; it needs a folder."""
     connections_max: Annotated[int, Given, Field(ge=10, le=1_000_000)] = 10_000

@@ -62,6 +62,28 @@ def test_connections_spread_over_the_workers_and_each_sees_what_another_has_writ
             assert {asked(client, question) for client in clients} == {"ALLOWED"}
 
 
+def test_who_signs_out_has_signed_out_of_every_worker_also_of_one_that_is_started_later(store: Store) -> None:
+    with ready(service_of(2, store.dsn), 2) as service, connections(service, 16) as clients:
+        assert {worker_of(client, service) for client in clients} == {1, 2}
+        page = clients[0].get("/console").text
+        fields = {"form_token": re.findall(r'name="form_token" value="(\w+)"', page)[0]}
+        clients[0].post("/console/act-as", data={**fields, "principal": "User:carol"})
+        copied = {"cookie": f"klamm_session={clients[0].cookies['klamm_session']}"}
+        seen = [client.get("/console", headers=copied).text for client in clients[1:]]
+        assert all("User:carol" in each for each in seen)
+        fields = {"form_token": re.findall(r'name="form_token" value="(\w+)"', seen[0])[0]}
+        assert clients[0].post("/console/sign-out", data=fields).status_code == 303
+        for client in clients[1:]:
+            assert "User:carol" not in client.get("/console", headers=copied).text
+        kill(pids(service)[1])
+        eventually(lambda: by_worker(metrics(service), "klamm_worker_up") == {1: 1, 2: 1}, "it is started again")
+        ready(service, 2)
+        with connections(service, 16) as newcomers:
+            assert {worker_of(client, service) for client in newcomers} == {1, 2}
+            for client in newcomers:
+                assert "User:carol" not in client.get("/console", headers=copied).text
+
+
 @pytest.mark.full("kills, signals and frozen processes")
 def test_a_worker_that_dies_breaks_its_own_connections_only_and_takes_new_ones_when_it_has_loaded(store: Store) -> None:
     with ready(service_of(2, store.dsn), 2) as service, connections(service, 16) as clients:

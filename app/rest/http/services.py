@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from app.metrics.declared import Metrics
 from app.metrics.page import MetricsPage
+from app.process.ended_sessions import EndedSessions
 from app.process.siblings import Siblings
 from app.rest.callers.authentication import Callers
 from app.rest.deciding import Decider
@@ -26,5 +27,7 @@ class Services:
     metrics_page: MetricsPage
     decider: Decider
     past: Past
+    ended_sessions: EndedSessions
+    """Those of the console's visitors who have signed out."""
     siblings: Siblings | None = None
     """The other workers of the service; None: there are none."""

@@ -2,6 +2,7 @@
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from app.console.shown import name
 from app.rest.app import AppOptions
 from tests.unit.console.browser import KEY, Browser, browsing
 from tests.unit.console.test_ask import BOB
-from tests.unit.regressions.guarded import Guarded
+from tests.unit.regressions.guarded import Guarded, guarded
 from tests.unit.rest.harness import Service, allow, serving
 
 HOSTILE = (
@@ -148,13 +149,53 @@ async def test_one_signs_in_with_a_callers_token_and_out_again(with_callers: Gua
     assert (await stranger.go(BOB)).reply.url.path == "/console/sign-in"
 
 
-async def test_the_cookie_is_for_this_site_and_no_script(with_callers: Guarded) -> None:
-    for scheme, secure in (("http", False), ("https", True)):
-        async with browsing(with_callers.app) as browser:
-            reply = await browser.client.get(f"{scheme}://localhost/console/sign-in")
-            parts = {each.strip().lower() for each in reply.headers["set-cookie"].split(";")}
-            assert {"httponly", "samesite=strict", "path=/console", "max-age=28800"} <= parts
-            assert ("secure" in parts) is secure
+async def test_a_copy_of_the_cookie_is_worth_nothing_after_sign_out(with_callers: Guarded, stranger: Browser) -> None:
+    await sign_in(stranger, with_callers.tokens["root"])
+    copied = dict(stranger.client.cookies)
+    form = (await stranger.go("/console")).form("Sign out")
+    async with browsing(with_callers.app) as thief:
+        thief.client.headers["cookie"] = f"klamm_session={copied['klamm_session']}"
+        assert "Denied" in (await thief.go(BOB)).text
+        await stranger.send(form)
+        assert (await thief.go(BOB)).reply.url.path == "/console/sign-in"
+        plan = {**form.fields, "change": "{}"}
+        assert (await thief.client.post("/console/plan", data=plan)).status_code == 400
+    await sign_in(stranger, with_callers.tokens["root"])
+    assert "Denied" in (await stranger.go(BOB)).text, "the token is as good as before"
+
+
+async def test_strangers_can_not_have_sessions_remembered(with_callers: Guarded, stranger: Browser) -> None:
+    form = (await stranger.go("/console/sign-in")).form("Sign in")
+    reply = await stranger.client.post("/console/sign-out", data=form.fields)
+    assert reply.status_code == 303
+    assert with_callers.app._services.ended_sessions.to_list() == [0.0]
+
+
+@pytest.mark.parametrize("is_behind_tls", [False, True])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_the_cookie_is_for_this_site_and_no_script(tmp_path: Path, scheme: str, *, is_behind_tls: bool) -> None:
+    console = AppOptions(console=console_routes(KEY, is_behind_tls=is_behind_tls))
+    async with guarded(tmp_path, console) as it, browsing(it.app) as browser:
+        reply = await browser.client.get(f"{scheme}://localhost/console/sign-in")
+        name, *parts = (each.strip().lower() for each in reply.headers["set-cookie"].split(";"))
+        assert {"httponly", "samesite=strict", "max-age=28800"} <= {*parts}
+        if scheme == "https" or is_behind_tls:
+            assert name.startswith("__host-klamm_session=")
+            assert {"secure", "path=/"} <= {*parts}
+        else:
+            assert name.startswith("klamm_session=")
+            assert "path=/console" in parts
+            assert "secure" not in parts
+
+
+async def test_over_tls_no_cookie_of_another_name_counts(tmp_path: Path) -> None:
+    """A neighbouring site may set one for all of its domain, but not with `__Host-`."""
+    console = AppOptions(console=console_routes(KEY, is_behind_tls=True))
+    async with guarded(tmp_path, console) as it, browsing(it.app) as browser:
+        sealed = Seal(KEY).sealed(Session.new(it.tokens["root"]))
+        for name, path in (("klamm_session", "/console/sign-in"), ("__Host-klamm_session", "/console")):
+            browser.client.headers["cookie"] = f"{name}={sealed}"
+            assert (await browser.go(BOB)).reply.url.path == path
 
 
 async def test_a_session_ends_with_its_token(with_callers: Guarded, stranger: Browser) -> None:
