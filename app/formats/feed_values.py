@@ -88,7 +88,14 @@ def transaction_json(epoch: UUID, records: Sequence[Record], parts: Sequence[byt
     token, left_out = str(Token(epoch, last.offset)), len(records) - len(parts)
     event = Transaction(token, first.offset, last.offset, last.recorded_at, last.hash.hex(), [], left_out)
     head, _, tail = encode(event).rpartition(b"[]")
-    return b"%b[%b]%b" % (head, b",".join(parts), tail)
+    if not parts:
+        return b"%b[]%b" % (head, tail)
+    # Joined once: a copy of 16 MiB takes milliseconds.
+    return (
+        b",".join((b"%b[%b" % (head, parts[0]), *parts[1:-1], parts[-1] + b"]" + tail))
+        if len(parts) > 1
+        else (b"%b[%b]%b" % (head, parts[0], tail))
+    )
 
 
 def records_in(event: Transaction) -> list[Record]:

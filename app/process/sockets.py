@@ -6,6 +6,7 @@ import logging
 import socket
 import ssl
 import sys
+import termios
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,8 @@ _HANDSHAKES_TIMEOUT_S = 0.5
 _MAX_ACCEPTS = 32
 """In one turn of the event loop."""
 _STREAK = 32
+_SIOCOUTQNSD = 0x894B
+"""linux/sockios.h"""
 
 _log = logging.getLogger(__name__)
 
@@ -107,6 +110,16 @@ def queued_bytes(transport: asyncio.BaseTransport, queue: int) -> int:
     if connection is None or transport.is_closing():
         return 0
     return int.from_bytes(fcntl.ioctl(connection.fileno(), queue, bytes(4)), sys.byteorder)
+
+
+def unsent_bytes(transport: asyncio.BaseTransport) -> int:
+    """How many bytes the kernel holds that the client does not take; what is on its way to the client does not count.
+
+    Where the kernel does not tell the two apart (other systems than Linux, Unix sockets), both.
+    """
+    connection = transport.get_extra_info("socket")
+    is_tcp = connection is not None and connection.family != socket.AF_UNIX
+    return queued_bytes(transport, _SIOCOUTQNSD if is_tcp and sys.platform == "linux" else termios.TIOCOUTQ)
 
 
 class AcceptedProtocol(asyncio.Protocol, ABC):

@@ -37,6 +37,7 @@ CurrentServices = Annotated[Services, Depends(_put_by_the_edge)]
 CurrentPast = Annotated[Past, Depends(_put_by_the_edge)]
 CurrentContext = Annotated[RequestContext, Depends(_put_by_the_edge), "context"]
 """The principal that the body's context names, checked."""
+CurrentCaller = Annotated[Caller, Depends(_put_by_the_edge), "caller"]
 CurrentReader = Annotated[Reader, Depends(_put_by_the_edge), "reader"]
 """The principal or the role that reads, for a request without a body."""
 
@@ -76,6 +77,7 @@ ARGUMENTS: Mapping[Any, Callable[[Call], Any]] = {
     CurrentServices: lambda call: call.services,
     CurrentPast: lambda call: call.services.past,
     CurrentContext: context_of,
+    CurrentCaller: lambda call: call.caller,
     CurrentReader: lambda call: read(call.caller, call.scope),
     Request: lambda call: Request(call.scope),
 }

@@ -1,21 +1,22 @@
 """How the application's replies are written."""
 
 import asyncio
-import termios
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from app.process.sockets import queued_bytes
+from app.process.sockets import unsent_bytes
 from app.rest.http.bounds import kept_for
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 
-_MOST_UNREAD = 64 * 1024
+_MOST_UNSENT = 32 * 1024
 """More would soon fill the kernel's queue. What it does not take is written, once it does, in a turn of the event loop
 that nobody paces: a thousand clients that read again at once would hold up all others.
 """
+_UNASKED = 16 * 1024
+"""So much is pushed before the kernel is asked again, which costs as much as half a push of a few bytes."""
 
 
 class ReplyWriter(asyncio.Transport):
@@ -74,12 +75,21 @@ class ReplyWriter(asyncio.Transport):
 
     def keeps_up(self) -> bool:
         """Whether the client has taken nearly all that was pushed."""
-        # Asking the kernel costs as much as half a push.
-        if self._pushed > _MOST_UNREAD // 2:
-            if queued_bytes(self._transport, termios.TIOCOUTQ) > _MOST_UNREAD // 2:
+        if self._transport.get_write_buffer_size():
+            return False
+        if self._pushed > _UNASKED:
+            if unsent_bytes(self._transport) > _MOST_UNSENT:
                 return False
             self._pushed = 0
         return True
+
+    def is_gone(self) -> bool:
+        """Whether the client has gone."""
+        return self._cycle is None or self._cycle.disconnected or self._has_ended or self._transport.is_closing()
+
+    def abort(self) -> None:
+        """Cuts the client off."""
+        self._transport.abort()
 
     def push(self, data: bytes) -> bool:
         """Writes a whole chunk of the reply under way, in this step of the loop.

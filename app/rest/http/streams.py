@@ -2,13 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
+from time import monotonic
 from types import MappingProxyType
+from typing import Protocol
 
 from starlette.types import Receive, Send
 
-from app.runtime.watch.recent import PART_BYTES, Form, Line, Part
+from app.core.kafka.errors import ApiException
+from app.rest.http.bounds import READER_TIMEOUT_S
+from app.rest.http.replies import ReplyWriter
+from app.runtime.watch.lines import Form, Frame, Line, Part, Slices
+from app.runtime.watch.rounds import PushResult, Rounds
 
 NDJSON = "application/x-ndjson"
 SSE = "text/event-stream"
@@ -16,41 +22,71 @@ SSE = "text/event-stream"
 _log = logging.getLogger(__name__)
 
 
-def _ndjson(lines: Iterable[Line]) -> bytes:
-    return b"".join([part for line in lines for part in (line.json, b"\n")])
+def _ndjson(line: Line) -> tuple[bytes, bytes, bytes]:
+    return b"", line.json, b"\n"
 
 
-def _sse(lines: Iterable[Line]) -> bytes:
+def _sse(line: Line) -> tuple[bytes, bytes, bytes]:
     # If no id is sent, the browser keeps the one before.
-    return b"".join(
-        b"%bevent: %b\ndata: %b\n\n"
-        % (b"" if line.token is None else b"id: %b\n" % line.token.encode(), line.event.encode(), line.json)
-        for line in lines
-    )
+    token = b"" if line.token is None else b"id: %b\n" % line.token.encode()
+    return b"%bevent: %b\ndata: " % (token, line.event.encode()), line.json, b"\n\n"
 
 
 def _chunk(data: bytes) -> bytes:
+    """RFC 9112, 7.1."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-_FORMS: Mapping[str, Form] = MappingProxyType({NDJSON: _ndjson, SSE: _sse})
-_CHUNKS: Mapping[str, Form] = MappingProxyType(
-    {NDJSON: lambda lines: _chunk(_ndjson(lines)), SSE: lambda lines: _chunk(_sse(lines))}
+def _whole(lines: Iterable[Line], frame: Frame) -> bytes:
+    return _chunk(b"".join([piece for line in lines for piece in frame(line)]))
+
+
+_FRAMES: Mapping[str, Frame] = MappingProxyType({NDJSON: _ndjson, SSE: _sse})
+_FORMS: Mapping[str, Form] = MappingProxyType(
+    {NDJSON: lambda lines: _whole(lines, _ndjson), SSE: lambda lines: _whole(lines, _sse)}
 )
 
 
-def pushed(media_type: str, push: Callable[[bytes], bool]) -> Callable[[Part], bool]:
-    """Sends a part as a chunk of its own (RFC 9112, 7.1); `push` is the connection's."""
-    form = _CHUNKS[media_type]
-    return lambda part: push(part.written(form))
+class Rights(Protocol):
+    """Whether the client may be sent more."""
+
+    def are_certain(self) -> bool:
+        """False if only `check` can tell."""
+
+    async def check(self) -> None:
+        """Raises ApiException."""
+
+
+class Connection:
+    """Where the events of one stream are written: directly, within a step of the loop."""
+
+    def __init__(self, writer: ReplyWriter, media_type: str, rights: Rights, rounds: Rounds) -> None:
+        self.media_type = media_type
+        self.rights = rights
+        self.rounds = rounds
+        self.writer = writer
+        self.frame = _FRAMES[media_type]
+        self._form = _FORMS[media_type]
+
+    def push(self, part: Part) -> bool:
+        """Sends a part as a chunk of its own."""
+        return self.rights.are_certain() and self.writer.push(part.written(self._form))
+
+    def push_slice(self, slices: Slices) -> bool:
+        return self.writer.push(_chunk(slices.take()))
+
+
+class _CutError(Exception):
+    """The client takes nothing, or what it is being sent is not there any more. Or it has gone."""
 
 
 class EventStream:
     """`first` begins the stream; once it is there, nothing can refuse the request. `rest` is closed at the end."""
 
-    def __init__(self, media_type: str, first: Sequence[Line], rest: AsyncGenerator[Sequence[Line], None]) -> None:
-        self._media_type = media_type
-        self._form = _FORMS[media_type]
+    def __init__(
+        self, connection: Connection, first: Sequence[Line], rest: AsyncGenerator[Sequence[Line], None]
+    ) -> None:
+        self._connection = connection
         self._first = first
         self._rest = rest
         self.held = AsyncExitStack()
@@ -59,7 +95,7 @@ class EventStream:
     async def send(self, receive: Receive, send: Send) -> None:
         """Returns when the client has gone or the stream has ended."""
         headers = [
-            (b"content-type", self._media_type.encode()),
+            (b"content-type", self._connection.media_type.encode()),
             (b"cache-control", b"no-store"),
             # nginx would hold events back.
             (b"x-accel-buffering", b"no"),
@@ -68,23 +104,68 @@ class EventStream:
         try:
             async with self.held, aclosing(self._rest) as rest:
                 await send({"type": "http.response.start", "status": 200, "headers": headers})
-                await self._send_lines(self._first, send)
+                await self._send_lines(self._first)
                 async for lines in rest:
-                    if gone.done():
-                        return
-                    await self._send_lines(lines, send)
+                    await self._send_lines(lines)
+        except _CutError:
+            # INVARIANT: a stream that ends within a line has no last chunk, which its client could take for its end.
+            if not self._connection.writer.is_gone():
+                self._connection.writer.abort()
         except Exception:  # noqa: BLE001 - logged; the client sees a stream without its `end`
             _log.exception("stream_failed")
         finally:
             gone.cancel()
         await send({"type": "http.response.body", "body": b""})
 
-    async def _send_lines(self, lines: Sequence[Line], send: Send) -> None:
-        data = memoryview(self._form(lines))
-        for start in range(0, len(data), PART_BYTES):
-            # In parts, so that only one of them is held for a slow client.
-            part = bytes(data[start : start + PART_BYTES])
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+    async def _send_lines(self, lines: Sequence[Line]) -> None:
+        """Raises _CutError."""
+        sending = _Sending(self._connection, lines)
+        while not sending.is_over:
+            result = sending.push()
+            if result is not PushResult.DONE:
+                await self._connection.rounds.wait(sending.push, sending.due_s, result)
+            if sending.is_cut:
+                raise _CutError
+            if not sending.is_over:
+                try:
+                    await self._connection.rights.check()
+                except ApiException:
+                    raise _CutError from None
+
+
+class _Sending:
+    """Lines on their way to a client, a slice at a time."""
+
+    def __init__(self, connection: Connection, lines: Sequence[Line]) -> None:
+        self.is_cut = False
+        self._connection = connection
+        self._slices = Slices(lines, connection.frame)
+        self._shows_nothing = lines[0].event == "end"
+        """A client is told that its stream ends because it has lost its rights."""
+        self._taken_at = monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        return self._slices.is_empty
+
+    def push(self) -> PushResult:
+        """DONE if it is over or cut, or if the rights must be checked first."""
+        writer, slices = self._connection.writer, self._slices
+        if writer.is_gone() or slices.is_withdrawn:
+            self.is_cut = True
+            return PushResult.DONE
+        if not writer.keeps_up():
+            self.is_cut = monotonic() - self._taken_at > READER_TIMEOUT_S
+            return PushResult.DONE if self.is_cut else PushResult.BLOCKED
+        if not (self._shows_nothing or self._connection.rights.are_certain()):
+            return PushResult.DONE
+        self.is_cut = not self._connection.push_slice(slices)
+        self._taken_at = monotonic()
+        return PushResult.DONE if self.is_cut or slices.is_empty else PushResult.MORE
+
+    @staticmethod
+    def due_s() -> float:
+        return READER_TIMEOUT_S
 
 
 async def _gone(receive: Receive) -> None:

@@ -1,7 +1,7 @@
 """watch: the change feed as a stream of events (docs/watch.md)."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import monotonic
 from typing import Annotated
 
@@ -15,14 +15,12 @@ from app.core.token import Token
 from app.rest.bodies.watch import WATCH_EXAMPLE, WatchQuery
 from app.rest.callers.authentication import shows_one_at_most
 from app.rest.callers.roles import FOLLOWERS
-from app.rest.http.arguments import CurrentReader, CurrentServices
+from app.rest.http.arguments import CurrentCaller, CurrentReader, CurrentServices
 from app.rest.http.edge import Routes
-from app.rest.http.replies import ReplyWriter
 from app.rest.http.services import Services
-from app.rest.http.streams import NDJSON, SSE, EventStream, pushed
+from app.rest.http.streams import NDJSON, SSE, Connection, EventStream
 from app.runtime.watch.reader import WatchRequest
 from app.runtime.watch.reader import watch as watch_feed
-from app.runtime.watch.recent import Part
 
 routes = Routes("feed")
 
@@ -39,7 +37,11 @@ _FOLLOWERS = re.compile(r"[A-Za-z0-9_.-]{1,64}(?:,[A-Za-z0-9_.-]{1,64}){0,15}", 
     example=WATCH_EXAMPLE,
 )
 async def watch(
-    query: Annotated[WatchQuery, Query()], request: Request, reader: CurrentReader, services: CurrentServices
+    query: Annotated[WatchQuery, Query()],
+    request: Request,
+    reader: CurrentReader,
+    caller: CurrentCaller,
+    services: CurrentServices,
 ) -> EventStream:
     """Follow the change feed: whole transactions, in order and each once, one event per line (docs/feed.md).
 
@@ -58,7 +60,7 @@ async def watch(
     if after is not None:
         await authorizer.continues(after, with_epochs=with_epochs, is_follower=is_follower, asked_by=asked_by)
     rights = _Rights(services, reader, request)
-    writer: ReplyWriter | None = request.scope.get("klamm.writer")
+    connection = Connection(request.scope["klamm.writer"], media_type, rights, authorizer.watchers.rounds)
     lines = watch_feed(
         authorizer.watchers,
         WatchRequest(
@@ -67,13 +69,14 @@ async def watch(
             acl_filter=acl_filter,
             bookmark_s=query.bookmark_ms / 1000,
             may_watch=rights.check,
-            push=None if writer is None else rights.guarded(pushed(media_type, writer.push)),
-            keeps_up=None if writer is None else writer.keeps_up,
+            push=connection.push,
+            keeps_up=connection.writer.keeps_up,
+            caller=caller.share or "",
         ),
     )
     # Whatever refuses comes before the first byte.
     first = await anext(lines)
-    return EventStream(media_type, first, lines)
+    return EventStream(connection, first, lines)
 
 
 def _after(request: Request, query: WatchQuery) -> Token | None:
@@ -135,11 +138,8 @@ class _Rights:
             caller = await self._services.callers.identified(self._headers, self._names)
             caller.check_role("watch", FOLLOWERS)
 
-    def guarded(self, push: Callable[[Part], bool]) -> Callable[[Part], bool]:
-        """Pushes only what `check` would let through without a wait."""
-        return lambda part: self._are_certain() and push(part)
-
-    def _are_certain(self) -> bool:
+    def are_certain(self) -> bool:
+        """Whether `check` would let it through without a wait."""
         try:
             self._services.authorizer.check_watch(self._reader)
             if self._is_due():

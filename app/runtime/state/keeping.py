@@ -18,8 +18,8 @@ from app.metrics.declared import Metrics
 from app.runtime.deadlines import stop
 from app.runtime.options import StateOptions
 from app.runtime.state.files import NewImage, StateFolder
+from app.runtime.watch.lines import Line
 from app.runtime.watch.reader import WatchRequest, watch
-from app.runtime.watch.recent import Line
 from app.runtime.watch.watchers import Watchers
 
 _LOOK_S = 1.0

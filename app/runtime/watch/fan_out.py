@@ -8,11 +8,13 @@ asks, readers have the loop's time to themselves, and a change reaches all of th
 
 import asyncio
 from collections.abc import Callable
-from time import thread_time
+from time import perf_counter, thread_time
 
 _STEP_S = 0.0003
 _RUN_S = 0.001
 _REST_S = 0.001
+_LONGEST_STEP_S = 0.002
+"""A step in which readers need longer than those of the step before ends early."""
 _FEWEST, _FIRST, _MOST = 4, 16, 64
 _SHARE = 0.25
 _LONGEST_PAUSE_S = 0.25
@@ -32,7 +34,7 @@ class FanOutPace:
         self._decided = decisions()
         self._shared_until = 0.0
         self._round_began = clock()
-        self._step_began = self._run_s = self._spent_s = 0.0
+        self._step_began = self._step_ends = self._run_s = self._spent_s = 0.0
 
     def begin_round(self) -> None:
         self._round_began = self._clock()
@@ -41,10 +43,16 @@ class FanOutPace:
     def begin_step(self) -> None:
         # CPU time of this thread: time that other processes had the core is not our work.
         self._step_began = thread_time()
+        self._step_ends = perf_counter() + _LONGEST_STEP_S
+
+    def is_step_over(self) -> bool:
+        """Whether no more readers may be sent to in this step."""
+        # A tenth of what the CPU time costs to read. Where other processes have the core, steps are shorter.
+        return perf_counter() > self._step_ends
 
     async def end_step(self, *, are_woken: bool) -> None:
         """Await this after each step. `are_woken`: some readers were woken and send for themselves now."""
-        # What was written goes to the kernel at the end of this turn of the loop.
+        # What the kernel did not take at once, it is offered again in the next turn of the loop.
         await asyncio.sleep(0)
         if are_woken:
             await asyncio.sleep(0)

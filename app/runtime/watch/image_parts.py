@@ -14,7 +14,7 @@ from app.core.records import AccessControlEntryRecord, ConfigRecord, Record
 from app.formats.feed_events import MAX_ACLS, MAX_ACLS_CHARACTERS, Acls, encode
 from app.formats.feed_values import acl_fields, configs_of, snapshot_of, synced_of
 from app.runtime.pace import Pace
-from app.runtime.watch.recent import Line
+from app.runtime.watch.lines import Line
 
 MAX_CHANGES = 100_000
 """Records that may pass while an image is sent. A reader that takes longer is cut."""

@@ -1,7 +1,7 @@
 """One reader of the feed: where it stands, what it gets next, and why it ends."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -19,9 +19,13 @@ from app.core.records import FeedPoll, Record
 from app.core.token import Token
 from app.formats.feed_events import End, EndReason, EpochBegan, encode
 from app.runtime.continuity import transactions_of
+from app.runtime.pace import Pace
 from app.runtime.watch.image_parts import ImageLeftException, ImageParts
-from app.runtime.watch.recent import MAX_BYTES, PART_BYTES, Line, Part, State, is_shown, is_too_long, transaction_line
-from app.runtime.watch.watchers import HELD_BACK_S, Watchers
+from app.runtime.watch.lines import SLICE_BYTES, Line, Part, State
+from app.runtime.watch.places import Caller, Place
+from app.runtime.watch.recent import MAX_BYTES, is_too_long, transaction_line
+from app.runtime.watch.rounds import PushResult
+from app.runtime.watch.watchers import Watchers
 
 Lines = Sequence[Line]
 
@@ -50,6 +54,8 @@ class WatchRequest:
     """
     keeps_up: Callable[[], bool] | None = None
     """Whether the client has taken nearly all that it was sent; until it has, nothing more is pushed."""
+    caller: str = ""
+    """Its name; empty for one that has none."""
     with_epochs: bool = False
     """Whether the reader goes on from one epoch to the next; if not, its stream ends where another one begins."""
     is_own: bool = False
@@ -106,6 +112,7 @@ class _Reader:
         self._held_at: float | None = None
         """Since when it has been held back."""
         self._max_behind = MAX_BYTES if request.is_own else _MAX_BEHIND
+        self._caller = Caller(request.caller, request.is_own)
 
     @property
     def token(self) -> str | None:
@@ -118,79 +125,107 @@ class _Reader:
                 async for line in parts:
                     yield [line]
         elif self._offset + 1 < self._watchers.recent.first:
-            await self._check_reach()
+            async with self._watchers.pages.place(self._caller):
+                await self._check_reach()
         while True:
-            image, before = self._image_to_follow(), self._offset
-            lines = self._epoch_lines(image)
-            if before != image.offset:
-                lines += await self._next_lines(image)
-            lines += self._bookmark(image)
-            if lines:
-                asked_at = self._clock()
-                yield lines
-                if self._clock() - asked_at > _SLOW_S and self._watchers.recent.is_behind(
-                    self._offset, self._max_behind
-                ):
-                    raise _EndedError("slow")
-            elif self._offset == before:
-                await self._watchers.wait(self._due_s, self._push)
+            before = self._offset
+            async with AsyncExitStack() as held:
+                place: Place | None = None
+                if self._encodes_for_itself():
+                    place = await held.enter_async_context(self._watchers.pages.place(self._caller))
+                lines = await self._next_lines()
+                if place is not None and sum(len(line.json) for line in lines) > SLICE_BYTES:
+                    # INVARIANT: what is longer is in memory for the readers with a place only.
+                    place.keep(lines)
+                else:
+                    await held.aclose()
+                if lines:
+                    asked_at = self._clock()
+                    yield lines
+                    self._check_pace(asked_at, place)
+            if not lines and self._offset == before:
+                await self._watchers.rounds.wait(self._push, self._due_s)
+
+    def _encodes_for_itself(self) -> bool:
+        """Whether what comes next is not encoded for all. Raises _EndedError."""
+        image, recent = self._image_to_follow(), self._watchers.recent
+        if self._offset == image.offset:
+            return False
+        return self._offset + 1 < recent.first or (
+            self._request.acl_filter is not None and recent.has_after(self._offset)
+        )
+
+    def _check_pace(self, asked_at: float, place: Place | None) -> None:
+        """Raises _EndedError if the reader is too slow."""
+        is_late = self._clock() - asked_at > _SLOW_S
+        if (place is not None and place.is_cut) or (
+            is_late and self._watchers.recent.is_behind(self._offset, self._max_behind)
+        ):
+            raise _EndedError("slow")
 
     def _due_s(self) -> float:
         """Seconds until a bookmark is due."""
         return max(_SHORTEST_WAIT_S, self._bookmark_at - self._clock())
 
-    def _push(self) -> bool:
-        """Sends what is new while this waits. False if `lines` has to, as for all but plain transactions."""
-        request, watchers, recent = self._request, self._watchers, self._watchers.recent
-        image = watchers.image
-        if request.push is None or request.acl_filter is not None or watchers.draining or image is None:
-            return False
-        if image.epoch != self._epoch or image.offset < self._offset or self._offset + 1 < recent.first:
-            return False
-        if self._offset < image.offset and request.keeps_up is not None and not request.keeps_up():
+    def _push(self) -> PushResult:
+        """Sends what is new while this waits. DONE if `lines` has to, as for all but plain transactions."""
+        request, image, recent = self._request, self._watchers.image, self._watchers.recent
+        if request.push is None or image is None or not self._is_plain(image):
+            return PushResult.DONE
+        if self._offset == image.offset and self._clock() < self._bookmark_at:
+            return PushResult.IDLE
+        if request.keeps_up is not None and not request.keeps_up():
             return self._hold_back()
         self._held_at = None
-        while self._offset < image.offset:
-            part = recent.part(self._offset)
-            if part is None:
-                # Not encoded yet; a round of its own follows, and bookmarks until then.
-                break
-            if part.size > PART_BYTES or not request.push(part):
-                return False
-            self._offset, self._state, self.seen = part.last, part.state, part.lines[-1].token
-            self._sent_at = part.recorded_at
+        # None: it is not encoded yet; news follow when it is, and bookmarks until then.
+        part = recent.part(self._offset) if self._offset < image.offset else None
+        if part is not None:
+            if part.size > SLICE_BYTES or not request.push(part):
+                return PushResult.DONE
+            self._pass(part)
+            self.seen = part.lines[-1].token
+            if recent.has_after(self._offset):
+                return PushResult.MORE
         return self._push_bookmark(image, request.push)
 
-    def _hold_back(self) -> bool:
+    def _is_plain(self, image: AuthorizerImage) -> bool:
+        """Whether what comes next is a transaction as all are sent it, or a bookmark."""
+        if self._request.acl_filter is not None or self._watchers.draining or image.epoch != self._epoch:
+            return False
+        return image.offset >= self._offset >= self._watchers.recent.first - 1
+
+    def _pass(self, part: Part) -> None:
+        self._offset, self._state, self._sent_at = part.last, part.state, part.recorded_at
+
+    def _hold_back(self) -> PushResult:
         """Leaves it to a later round to send what is new, together.
 
-        False after long, or once the reader is far behind: `lines` then sends, and a client that never reads is cut.
+        DONE after long, or once the reader is far behind: `lines` then sends, and a client that never reads is cut.
         """
         now = self._clock()
         self._held_at = self._held_at or now
         if now - self._held_at > _HELD_BACK_MOST_S or self._watchers.recent.is_behind(self._offset, self._max_behind):
             self._held_at = None
-            return False
-        self._watchers.has_held_back = True
-        self._bookmark_at = max(self._bookmark_at, now + HELD_BACK_S)
-        return True
+            return PushResult.DONE
+        return PushResult.BLOCKED
 
-    def _push_bookmark(self, image: AuthorizerImage, push: Callable[[Part], bool]) -> bool:
-        """False if `lines` has to send it."""
+    def _push_bookmark(self, image: AuthorizerImage, push: Callable[[Part], bool]) -> PushResult:
+        """DONE if `lines` has to send it."""
         due_at = self._bookmark_at
         if self._clock() < due_at:
-            return True
+            return PushResult.IDLE
         lines = self._bookmark(image)
-        if lines and self._state is not None:
-            if not push(Part(lines, len(lines[0].json), self._offset, self._state, _LONG_AGO)):
+        if lines and self._epoch is not None and self._state is not None:
+            part = Part(lines, len(lines[0].json), self._epoch, self._offset, self._state, _LONG_AGO)
+            if not push(part):
                 self._bookmark_at = due_at
-                return False
+                return PushResult.DONE
             self.seen = lines[0].token
-        return True
+        return PushResult.IDLE
 
     async def _snapshot(self) -> AsyncGenerator[Line, None]:
         watchers, ends_at = self._watchers, self._clock() + _SNAPSHOT_S
-        async with watchers.snapshot_turn():
+        async with watchers.snapshots.place(self._caller) as place:
             # In one step of the loop, so that the parts hear of every transaction after the image.
             image = watchers.loaded_image()
             self._epoch = image.epoch
@@ -199,10 +234,11 @@ class _Reader:
                 try:
                     async with aclosing(parts.lines(lambda: watchers.serves(image))) as lines:
                         async for line in lines:
+                            place.keep([line])
                             yield line
                             if watchers.draining:
                                 raise _EndedError("draining")
-                            if self._clock() > ends_at:
+                            if place.is_cut or self._clock() > ends_at:
                                 raise _EndedError("slow")
                 except ImageLeftException as left:
                     raise _EndedError("slow" if left.is_too_slow else "reload") from None
@@ -231,23 +267,38 @@ class _Reader:
             lines.append(Line("epoch", str(Token(following.id, self._offset)), encode(event)))
         return lines
 
-    async def _next_lines(self, image: AuthorizerImage) -> list[Line]:
-        recent = self._watchers.recent
-        if self._offset + 1 < recent.first:
-            return await self._older_lines(image)
+    async def _next_lines(self) -> list[Line]:
+        """What all are sent: SLICE_BYTES at most, or one line that is longer. Raises _EndedError."""
+        image, recent = self._image_to_follow(), self._watchers.recent
+        lines = self._epoch_lines(image)
+        if self._offset == image.offset:
+            pass
+        elif self._offset + 1 < recent.first:
+            lines += await self._older_lines(image)
+        elif self._request.acl_filter is not None:
+            lines += await self._filtered_lines()
+        else:
+            part = recent.part(self._offset)
+            if part is not None and part.epoch == self._epoch:
+                self._pass(part)
+                lines += part.lines
+        return lines + self._bookmark(image)
+
+    async def _filtered_lines(self) -> list[Line]:
         lines: list[Line] = []
-        size = 0
-        for entry in list(recent.after(self._offset)):
+        size, pace = 0, Pace()
+        for entry in list(self._watchers.recent.after(self._offset)):
             if entry.epoch != self._epoch:
                 break
-            line = entry.line if self._request.acl_filter is None else await self._line(entry.records)
+            line = await self._line(entry.records)
             self._offset, self._state = entry.last, (entry.records[-1].hash, entry.digest)
             self._sent_at = entry.records[-1].recorded_at
             if line is not None:
                 lines.append(line)
                 size += len(line.json)
-            if size >= PART_BYTES:
+            if size >= SLICE_BYTES:
                 break
+            await pace.breathe()
         return lines
 
     def _bookmark(self, image: AuthorizerImage) -> list[Line]:
@@ -262,10 +313,7 @@ class _Reader:
 
     async def _line(self, records: Sequence[Record]) -> Line | None:
         """None if the filter lets nothing through."""
-        acl_filter = self._request.acl_filter
-        if self._epoch is None or not any(is_shown(each, acl_filter) for each in records):
-            return None
-        return await transaction_line(self._epoch, records, acl_filter)
+        return None if self._epoch is None else await transaction_line(self._epoch, records, self._request.acl_filter)
 
     # what is older than the memory
 
@@ -293,31 +341,30 @@ class _Reader:
     async def _older_lines(self, image: AuthorizerImage) -> list[Line]:
         """A page of the store's records, up to what the image holds."""
         recent = self._watchers.recent
-        async with self._watchers.catching_up:
-            try:
-                poll = await self._watchers.history(self._offset)
-            except (StoreUnavailableException, PoisonedRecordException, TimeoutError) as fault:
-                if isinstance(fault, PoisonedRecordException):
-                    recent.refuse_before(recent.first - 1)
-                raise _EndedError("reload") from None
-            if self._is_missing(poll) or not poll.records:
-                raise _EndedError("reload")
-            lines: list[Line] = []
-            for transaction in transactions_of(poll.records):
-                last = transaction[-1]
-                if last.offset > image.offset or (image.epochs and image.epochs.at(last.offset) != self._epoch):
+        try:
+            poll = await self._watchers.history(self._offset)
+        except (StoreUnavailableException, PoisonedRecordException, TimeoutError) as fault:
+            if isinstance(fault, PoisonedRecordException):
+                recent.refuse_before(recent.first - 1)
+            raise _EndedError("reload") from None
+        if self._is_missing(poll) or not poll.records:
+            raise _EndedError("reload")
+        lines: list[Line] = []
+        for transaction in transactions_of(poll.records):
+            last = transaction[-1]
+            if last.offset > image.offset or (image.epochs and image.epochs.at(last.offset) != self._epoch):
+                break
+            if await is_too_long(transaction):
+                recent.refuse_before(last.offset)
+                if lines:
                     break
-                if await is_too_long(transaction):
-                    recent.refuse_before(last.offset)
-                    if lines:
-                        break
-                    raise _EndedError("reload")
-                line = await self._line(transaction)
-                # The digest there is not known.
-                self._offset, self._state, self._sent_at = last.offset, (last.hash, None), last.recorded_at
-                if line is not None:
-                    lines.append(line)
-            return lines
+                raise _EndedError("reload")
+            line = await self._line(transaction)
+            # The digest there is not known.
+            self._offset, self._state, self._sent_at = last.offset, (last.hash, None), last.recorded_at
+            if line is not None:
+                lines.append(line)
+        return lines
 
     def _is_missing(self, poll: FeedPoll) -> bool:
         head = poll.head

@@ -3,11 +3,13 @@
 Readers are served from here as far back as it goes; what is older comes from the store.
 """
 
+import weakref
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, islice
+from operator import attrgetter
 from uuid import UUID
 
 from app.core.image import AuthorizerImage
@@ -17,49 +19,13 @@ from app.core.token import Token
 from app.formats.feed_events import encode
 from app.formats.feed_values import record_fields, transaction_json
 from app.runtime.pace import Pace, each_paced
+from app.runtime.watch.lines import SLICE_BYTES, Line, Part
 
 MAX_RECORDS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
-PART_BYTES = 64 * 1024
+"""Of lines that are kept, and of lines that were dropped while readers are being sent them."""
 _MOST_BESIDES = 128
 """Bytes of a canonical record besides its texts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One event: its name, the state that a reader has after it (None: it can't go on from there), and its JSON."""
-
-    event: str
-    token: str | None
-    json: bytes
-
-
-State = tuple[bytes, int | None]
-"""Hash and digest of an image."""
-
-Form = Callable[[Iterable[Line]], bytes]
-"""How lines are written to a client."""
-
-
-@dataclass(slots=True, eq=False)
-class Part:
-    """What all readers at one offset are sent next: whole transactions, and the state of the image after them."""
-
-    lines: Sequence[Line]
-    size: int
-    """In bytes of JSON: one transaction, or as many as PART_BYTES hold."""
-    last: int
-    state: State
-    recorded_at: datetime
-    """When the last of them was written."""
-    _written: dict[Form, bytes] = field(default_factory=dict)
-
-    def written(self, form: Form) -> bytes:
-        """The same bytes for all readers of this form."""
-        found = self._written.get(form)
-        if found is None:
-            found = self._written[form] = form(self.lines)
-        return found
 
 
 @dataclass(slots=True, eq=False)
@@ -104,8 +70,11 @@ class RecentTransactions:
         self._held = 0
         self._part: tuple[int, Part] | None = None
         """The offset last asked for, and what follows it: nearly all readers are at the same one."""
+        self._dropped: list[weakref.ref[Line]] = []
+        """Long lines that readers may still be being sent, oldest first."""
 
     def reset(self, image: AuthorizerImage) -> None:
+        self._note_dropped(entry.line for entry in self._entries)
         self.first, self.oldest_offset = image.offset + 1, -1
         self._entries.clear()
         self._records = self._encoded = self._held = 0
@@ -133,6 +102,24 @@ class RecentTransactions:
         self._held -= gone.held
         self._encoded -= gone.line is not None
         self.first = gone.last + 1
+        self._note_dropped([gone.line])
+
+    def _note_dropped(self, lines: Iterable[Line | None]) -> None:
+        """Withdraws the oldest of the lines that only readers still hold, if they are too many bytes."""
+        long = [weakref.ref(line) for line in lines if line is not None and len(line.json) > SLICE_BYTES]
+        if not long:
+            return
+        dropped, self._dropped, held = [*self._dropped, *long], [], 0
+        for ref in reversed(dropped):
+            line = ref()
+            if line is None:
+                continue
+            held += len(line.json)
+            # The newest stays, however long it is.
+            if self._dropped and held > MAX_BYTES:
+                line.is_withdrawn = True
+            else:
+                self._dropped.insert(0, ref)
 
     async def encode(self) -> None:
         """Encodes what is not encoded yet, in short steps; for one caller at a time.
@@ -170,6 +157,10 @@ class RecentTransactions:
             newest_first.append(entry)
         return reversed(newest_first)
 
+    def has_after(self, offset: int) -> bool:
+        """Whether an encoded transaction is behind the offset."""
+        return self._encoded > 0 and self._entries[self._encoded - 1].last > offset
+
     def part(self, offset: int) -> Part | None:
         """What follows the offset, which must be at least `first` - 1; None if nothing encoded does."""
         if self._part is None or self._part[0] != offset:
@@ -183,7 +174,7 @@ class RecentTransactions:
         lines: list[Line] = []
         size, newest = 0, None
         for entry in self.after(offset):
-            if entry.line is None or (lines and size + len(entry.line.json) > PART_BYTES):
+            if entry.line is None or (lines and size + len(entry.line.json) > SLICE_BYTES):
                 break
             if newest is not None and newest.epoch != entry.epoch:
                 # Readers are told of the epoch first.
@@ -194,14 +185,17 @@ class RecentTransactions:
         if newest is None:
             return None
         last = newest.records[-1]
-        return Part(lines, size, newest.last, (last.hash, newest.digest), last.recorded_at)
+        return Part(lines, size, newest.epoch, newest.last, (last.hash, newest.digest), last.recorded_at)
 
     def is_behind(self, offset: int, max_bytes: int) -> bool:
         """Whether more bytes than this wait behind the first transaction after the offset, or it has been dropped."""
         if offset + 1 < self.first:
             return True
-        waiting = list(self.after(offset))
-        return bool(waiting) and waiting[-1].end - waiting[0].end > max_bytes
+        following = bisect_right(self._entries, offset, 0, self._encoded, key=_last)
+        return following < self._encoded and self._bytes - self._entries[following].end > max_bytes
+
+
+_last = attrgetter("last")
 
 
 async def is_too_long(records: Sequence[Record]) -> bool:
@@ -214,15 +208,23 @@ async def is_too_long(records: Sequence[Record]) -> bool:
     return sum(await each_paced(records, record_bytes)) > MAX_TRANSACTION_BYTES
 
 
-async def transaction_line(epoch: UUID, records: Sequence[Record], acl_filter: AclBindingFilter | None = None) -> Line:
-    """The event with those of a transaction's records that the filter lets through; ConfigRecords are shown to all."""
-    shown = [each for each in records if is_shown(each, acl_filter)]
+async def transaction_line(
+    epoch: UUID, records: Sequence[Record], acl_filter: AclBindingFilter | None = None
+) -> Line | None:
+    """The event with those of a transaction's records that the filter lets through; ConfigRecords are shown to all.
+
+    None if it lets nothing through.
+    """
+    are_shown = await each_paced(records, lambda record: _is_shown(record, acl_filter))
+    shown = list(compress(records, are_shown))
+    if not shown:
+        return None
     with_offset = len(shown) < len(records)
     parts = await each_paced(shown, lambda each: encode(record_fields(each, with_offset=with_offset)))
     return Line("transaction", str(Token(epoch, records[-1].offset)), transaction_json(epoch, records, parts))
 
 
-def is_shown(record: Record, acl_filter: AclBindingFilter | None) -> bool:
+def _is_shown(record: Record, acl_filter: AclBindingFilter | None) -> bool:
     return acl_filter is None or isinstance(record, ConfigRecord) or acl_filter.matches(record.acl.binding)
 
 

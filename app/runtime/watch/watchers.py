@@ -1,15 +1,15 @@
-"""All readers of this replica's feed, served in small groups, so that no number of them holds up a decision."""
+"""What all readers of this replica's feed share: the newest transactions, the image, places, and their turns."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 
 from msgspec import UNSET
 
 from app.core.image import AuthorizerImage
-from app.core.kafka.errors import AuthorizerNotReadyException, OverloadedException
+from app.core.kafka.errors import AuthorizerNotReadyException
 from app.core.records import AccessControlEntryRecord, FeedPoll, Record
 from app.core.store_time import StoreTime
 from app.core.token import Token
@@ -23,20 +23,20 @@ from app.runtime.ports import ChangeFeed
 from app.runtime.readiness import Readiness
 from app.runtime.watch.fan_out import FanOutPace
 from app.runtime.watch.image_parts import ImageParts
-from app.runtime.watch.recent import Line, RecentTransactions, State
+from app.runtime.watch.lines import Line, State
+from app.runtime.watch.places import Places
+from app.runtime.watch.recent import RecentTransactions
+from app.runtime.watch.rounds import Rounds
 
 _SNAPSHOTS = 4
 _SNAPSHOTS_WAITING = 16
 _SNAPSHOT_TURN_S = 2.0
-_CATCHING_UP = 4
+_PAGES = 4
 _OLDER_RECORDS = 500
 _OLDER_S = 10.0
 """A page is at least one whole transaction, which may be long; a reader that does not get it asks for it for ever."""
-HELD_BACK_S = 0.1
-"""After this time, readers that did not keep up are looked at again."""
 _MOMENT_S = 0.001
 """For so long a bookmark is the same for all: its age and its time are no more wrong than that."""
-_TOO_MANY_SNAPSHOTS = "too many snapshots are being sent; nothing was done, try again shortly"
 
 _log = logging.getLogger(__name__)
 
@@ -52,36 +52,33 @@ class Watchers:
         self.readiness = readiness
         self.store_time = StoreTime()
         self.metrics = metrics
-        self.catching_up = asyncio.Semaphore(_CATCHING_UP)
-        """Bounds how many readers read older transactions from the store at once."""
         self.draining = False
         self.options = options
-        self._snapshots = asyncio.Semaphore(_SNAPSHOTS)
-        self._snapshots_waiting = 0
+        self.snapshots = Places(_SNAPSHOTS, options.clock, queue=_SNAPSHOTS_WAITING, wait_s=_SNAPSHOT_TURN_S)
+        self.pages = Places(_PAGES, options.clock)
+        """For lines that are encoded for one reader alone: older transactions, and what a filter lets through."""
+        self.rounds = Rounds(FanOutPace(options.clock, lambda: sum(self.metrics.decisions)))
         self._readers = 0
         self._hearing: set[ImageParts] = set()
-        self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
-        self.has_held_back = False
-        """Whether a reader was left to a later round."""
         self._bookmark: tuple[tuple[Token, State], float, Line] | None = None
         self._news = asyncio.Event()
-        self._ending = asyncio.Event()
-        """Set when readers may have to be told that their stream ends."""
-        self._task: asyncio.Task[None] | None = None
+        """Set when there may be transactions to encode."""
+        self._tasks: list[asyncio.Task[None]] = []
 
     def open(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="klamm-watchers")
+        for work, name in ((self._run(), "klamm-watchers"), (self.rounds.run(), "klamm-watch-rounds")):
+            self._tasks.append(asyncio.create_task(work, name=name))
 
     def drain(self) -> None:
         """Tells every reader to go on elsewhere."""
         self.draining = True
-        self._news.set()
-        self._ending.set()
+        self.rounds.announce(is_urgent=True)
 
     async def close(self) -> None:
         self.drain()
-        if self._task is not None:
-            await stop(self._task)
+        for task in self._tasks:
+            await stop(task)
+        self.rounds.close()
 
     # what the loader reports
 
@@ -109,14 +106,13 @@ class Watchers:
     def epoch_began(self, image: AuthorizerImage) -> None:
         """Takes the same image, in the epoch that began at its offset."""
         self.image = image
-        self._news.set()
+        self.rounds.announce()
 
     def replaced(self, image: AuthorizerImage) -> None:
         """Takes a fresh image; one that holds no store's state is shown to nobody."""
         self.image = image if image.loading_complete else None
         self.recent.reset(image)
-        self._news.set()
-        self._ending.set()
+        self.rounds.announce(is_urgent=True)
 
     # what readers ask for
 
@@ -172,38 +168,6 @@ class Watchers:
     def count_end(self, reason: EndReason) -> None:
         self.metrics.watch_ends[reason] += 1
 
-    async def wait(self, due_s: Callable[[], float], push: Callable[[], bool]) -> None:
-        """Waits until there is something that `push` did not send. Call it with nothing left to send.
-
-        `push` is called within a step of the loop, when there is news and after `due_s()` seconds. It returns whether
-        the wait goes on.
-        """
-        wait = _Wait(due_s, push)
-        self._waiting[wait.woken] = push
-        try:
-            await wait.woken
-        finally:
-            wait.end()
-            self._waiting.pop(wait.woken, None)
-
-    @asynccontextmanager
-    async def snapshot_turn(self) -> AsyncIterator[None]:
-        """Raises OverloadedException if too many snapshots are being sent."""
-        if self._snapshots.locked() and self._snapshots_waiting >= _SNAPSHOTS_WAITING:
-            raise OverloadedException(_TOO_MANY_SNAPSHOTS)
-        self._snapshots_waiting += 1
-        try:
-            async with asyncio.timeout(_SNAPSHOT_TURN_S):
-                await self._snapshots.acquire()
-        except TimeoutError:
-            raise OverloadedException(_TOO_MANY_SNAPSHOTS) from None
-        finally:
-            self._snapshots_waiting -= 1
-        try:
-            yield
-        finally:
-            self._snapshots.release()
-
     @contextmanager
     def hearing(self, parts: ImageParts) -> Iterator[None]:
         """Enter this in the same step of the loop that made the parts."""
@@ -213,76 +177,15 @@ class Watchers:
         finally:
             self._hearing.discard(parts)
 
-    # rounds
-
     async def _run(self) -> None:
-        pace = FanOutPace(self.options.clock, lambda: sum(self.metrics.decisions))
+        """Encodes what is new, and says so; rounds go on meanwhile, with bookmarks."""
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(HELD_BACK_S if self.has_held_back else None):
-                    await self._news.wait()
+            await self._news.wait()
             self._news.clear()
-            self.has_held_back = False
-            self._ending.clear()
-            pace.begin_round()
             try:
-                await self._round(pace)
-            except Exception:  # noqa: BLE001 - an unexpected fault must not end the rounds
+                if self._readers:
+                    await self.recent.encode()
+                    self.recent.trim(is_read=True)
+            except Exception:  # noqa: BLE001 - an unexpected fault must not end this
                 _log.exception("watch_round_failed")
-            pause_s = pace.pause_s()
-            if pause_s > 0:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause_s):
-                        await self._ending.wait()
-
-    async def _round(self, pace: FanOutPace) -> None:
-        if self._readers:
-            await self.recent.encode()
-            self.recent.trim(is_read=True)
-        waiting = list(self._waiting)
-        at = 0
-        while at < len(waiting):
-            pace.begin_step()
-            until = at + pace.at_once
-            are_woken = False
-            for woken in waiting[at:until]:
-                push = self._waiting.get(woken)
-                # INVARIANT: only readers that still wait are pushed to; any other may have lines under way.
-                if push is not None and not woken.done() and not _goes_on(push):
-                    woken.set_result(None)
-                    are_woken = True
-            at = until
-            await pace.end_step(are_woken=are_woken)
-
-
-class _Wait:
-    """Looks again after `due_s()` seconds until it is woken. An object: a function that names itself is garbage that
-    only the collector frees, with all that it holds.
-    """
-
-    def __init__(self, due_s: Callable[[], float], push: Callable[[], bool]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.woken: asyncio.Future[None] = self._loop.create_future()
-        self._due_s = due_s
-        self._push = push
-        self._timer = self._loop.call_later(due_s(), self._look)
-
-    def _look(self) -> None:
-        if self.woken.done():
-            return
-        if _goes_on(self._push):
-            self._timer = self._loop.call_later(self._due_s(), self._look)
-        else:
-            self.woken.set_result(None)
-
-    def end(self) -> None:
-        self._timer.cancel()
-
-
-def _goes_on(push: Callable[[], bool]) -> bool:
-    """What `push` says. INVARIANT: a fault with one reader holds up no other."""
-    try:
-        return push()
-    except Exception:  # noqa: BLE001 - the reader is woken, and meets it again or ends
-        _log.exception("watch_push_failed")
-        return False
+            self.rounds.announce()

@@ -23,6 +23,7 @@ from app.core.token import Token
 from app.formats.feed_events import Bookmark, End, Snapshot, Synced, Transaction, decode
 from app.runtime.authorizer import Authorizer
 from app.runtime.watch import image_parts, recent
+from app.runtime.watch.lines import Part
 from app.runtime.watch.reader import WatchRequest, watch
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import OPTIONS, acl, create, delete, named, replica, serving, until
@@ -103,10 +104,10 @@ async def test_a_change_is_seen_at_once() -> None:
 @in_virtual_time
 async def test_a_waiting_reader_is_pushed_to_and_yields_what_is_not_taken() -> None:
     store = FakeStore()
-    pushed: list[recent.Part] = []
+    pushed: list[Part] = []
     takes = True
 
-    def push(part: recent.Part) -> bool:
+    def push(part: Part) -> bool:
         if takes:
             pushed.append(part)
             it.seen.take_lines(line.json for line in part.lines)
@@ -136,7 +137,7 @@ async def test_a_waiting_reader_is_pushed_its_bookmarks_and_yields_those_that_ar
     pushed: list[str] = []
     takes = True
 
-    def push(part: recent.Part) -> bool:
+    def push(part: Part) -> bool:
         if takes:
             pushed.extend(line.event for line in part.lines)
             it.seen.take_lines(line.json for line in part.lines)

@@ -9,7 +9,7 @@ from app.core.epochs import Epochs
 from app.core.kafka.errors import OffsetOutOfRangeException
 from app.core.token import Token
 from app.formats.feed_events import Bookmark, EpochBegan, Snapshot
-from app.runtime.watch import recent
+from app.runtime.watch.lines import Part
 from tests.fakes import FakeStore
 from tests.unit.runtime.test_watch import SNAPSHOT, Reading, behind, equals, reading
 from tests.unit.runtime.world import create, named, serving, until
@@ -106,9 +106,9 @@ async def test_token_from_before_its_epoch_began_is_followed_from_the_epoch_of_i
 @in_virtual_time
 async def test_nothing_is_pushed_across_the_begin_of_an_epoch() -> None:
     store = FakeStore()
-    pushed: list[recent.Part] = []
+    pushed: list[Part] = []
 
-    def push(part: recent.Part) -> bool:
+    def push(part: Part) -> bool:
         pushed.append(part)
         it.seen.take_lines(line.json for line in part.lines)
         return True

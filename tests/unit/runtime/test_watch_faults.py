@@ -13,7 +13,7 @@ from app.core.records import Record
 from app.formats.feed_events import Bookmark
 from app.runtime.authorizer import Authorizer
 from app.runtime.watch import recent
-from app.runtime.watch.recent import Part
+from app.runtime.watch.lines import Line, Part
 from tests.fakes import FakeStore
 from tests.unit.runtime.test_watch import SNAPSHOT, equals, reading
 from tests.unit.runtime.world import create, serving, until
@@ -47,7 +47,7 @@ async def test_bookmarks_come_while_a_long_transaction_is_encoded(monkeypatch: p
     store = FakeStore()
     encoded = recent.transaction_line
 
-    async def slowly(epoch: UUID, records: Sequence[Record]) -> recent.Line:
+    async def slowly(epoch: UUID, records: Sequence[Record]) -> Line | None:
         await asyncio.sleep(10)
         return await encoded(epoch, records)
 

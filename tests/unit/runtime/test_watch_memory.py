@@ -7,6 +7,7 @@ import pytest
 
 from app.core.records import Record
 from app.runtime.watch import recent
+from app.runtime.watch.lines import Line
 from tests.fakes import FakeStore
 from tests.unit.runtime.test_watch import behind, equals, reading
 from tests.unit.runtime.world import create, serving, until
@@ -20,7 +21,7 @@ async def test_transactions_are_encoded_only_for_readers_and_the_first_gets_thos
     store, encoded = FakeStore(), list[int]()
     real = recent.transaction_line
 
-    async def counted(epoch: UUID, records: Sequence[Record]) -> recent.Line:
+    async def counted(epoch: UUID, records: Sequence[Record]) -> Line | None:
         encoded.append(records[-1].offset)
         return await real(epoch, records)
 

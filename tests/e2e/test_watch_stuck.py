@@ -1,0 +1,144 @@
+"""Many readers of watch that take nothing, on raw sockets: what they cost the service, and who gets a snapshot."""
+
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import httpx
+
+from app.rest.callers.token_file import add_token
+from tests.e2e.service import PATIENCE_S, Json, Service, binding, eventually
+from tests.e2e.test_watch import WATCH, Stream, token_of
+from tests.planted import plant
+
+READERS = 400
+ACLS = 10_000
+MIB = 1024 * 1024
+MOST_GROWTH = 128 * MIB
+"""The ACLs take 36 MiB, and 400 readers with 32 KiB each 12.5 MiB. A copy of both changes for each would be 2,800."""
+SLOW, FOLLOWERS = 4, 6
+
+
+@contextmanager
+def stuck(service: Service, query: str, count: int, *headers: str) -> Iterator[list[socket.socket]]:
+    """Readers that send their request and take nothing."""
+    host, port = service.url.removeprefix("http://").split(":")
+    head = "\r\n".join((f"GET {WATCH}?{query} HTTP/1.1", "host: x", "klamm-epochs: 1", *headers, "", ""))
+    with ExitStack() as opened:
+        readers = []
+        for _ in range(count):
+            reader = opened.enter_context(socket.socket())
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.connect((host, int(port)))
+            reader.sendall(head.encode())
+            readers.append(reader)
+        yield readers
+
+
+def resident_bytes(service: Service) -> int:
+    text = Path(f"/proc/{service.process.pid}/smaps_rollup").read_text(encoding="ascii")
+    found = re.search(r"^Rss:\s+(\d+) kB", text, re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def test_stuck_readers_do_not_hold_a_copy_of_a_long_transaction_each(migrated_database_url: str) -> None:
+    with Service([], {"KLAMM_DATABASE_URL": migrated_database_url}) as service:
+        service.ready().create(binding("first"))
+        token = token_of(service)
+        with Stream(service.url, f"after={token}") as live, stuck(service, f"after={token}", READERS):
+            eventually(lambda: service.metric("klamm_watch_readers") == READERS + 1, "all are there")
+            live.until(token)
+            before = resident_bytes(service)
+            most = before
+            for change in range(2):
+                bindings = (binding(f"topic-{change}-{number}") for number in range(ACLS))
+                token = str(service.create(*bindings, timeout_ms=60_000)["token"])
+                most = max(most, resident_bytes(service))
+            live.until(token)
+            assert len(live.seen.records) == 2 * ACLS
+            # Nobody has been cut yet, or soon after.
+            time.sleep(1)
+            most = max(most, resident_bytes(service))
+        assert most - before < MOST_GROWTH, (before // MIB, most // MIB)
+        eventually(lambda: service.metric("klamm_watch_readers") == 0, "all have gone")
+        assert [line for line in service.lines if " ERROR " in line or "Traceback" in line] == []
+
+
+def until_synced(url: str, headers: dict[str, str]) -> str:
+    """The token of a whole snapshot."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        with (
+            suppress(httpx.TransportError),
+            httpx.stream("GET", f"{url}{WATCH}?snapshot=true", headers=headers, timeout=PATIENCE_S) as reply,
+        ):
+            if reply.status_code == httpx.codes.OK:
+                for line in reply.iter_lines():
+                    if line.startswith('{"type":"synced"'):
+                        return str(json.loads(line)["token"])
+        time.sleep(0.5)
+    raise AssertionError("it never got a snapshot")
+
+
+class SlowReader(threading.Thread):
+    """Asks for a snapshot, takes 160 KiB of it a second, and asks again when it is cut."""
+
+    def __init__(self, connect: Callable[[], socket.socket], stop: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.received = 0
+        self._connect = connect
+        self._stop_reading = stop
+
+    def run(self) -> None:
+        while not self._stop_reading.is_set():
+            with suppress(OSError), self._connect() as connection:
+                while some := connection.recv(16 * 1024, socket.MSG_WAITALL):
+                    self.received += len(some)
+                    if self._stop_reading.wait(0.1):
+                        return
+
+
+def test_one_caller_with_slow_snapshots_keeps_no_other_from_one(tmp_path: Path, migrated_database_url: str) -> None:
+    (tmp_path / "klamm.toml").write_text(
+        'tokens.file = "klamm.tokens"\n[callers.greedy]\nrole = "follow"\n[callers.fleet]\nrole = "follow"\n'
+        '[callers.root]\nrole = "admin"\nprincipal = "User:admin"\n'
+    )
+    names = ("greedy", "fleet", "root")
+    shown = {name: f"Bearer {plant(add_token(tmp_path / 'klamm.tokens', name, names))}" for name in names}
+    with Service([], {"KLAMM_DATABASE_URL": migrated_database_url}, folder=tmp_path) as service, ExitStack() as ending:
+        service.http.headers["authorization"] = shown["root"]
+        service.ready()
+        token = ""
+        for change in range(5):
+            # 22 MB in all: at a slow reader's rate, a snapshot takes minutes.
+            bindings: list[Json] = [binding(f"{change}-{number}-{'x' * 2_000}") for number in range(2_000)]
+            token = str(service.create(*bindings, timeout_ms=60_000)["token"])
+        host, port = service.url.removeprefix("http://").split(":")
+
+        def ask() -> socket.socket:
+            connection = socket.socket()
+            # Or the kernel would take the whole snapshot.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+            connection.connect((host, int(port)))
+            head = f"GET {WATCH}?snapshot=true HTTP/1.1\r\nhost: x\r\nauthorization: {shown['greedy']}\r\n\r\n"
+            connection.sendall(head.encode())
+            return connection
+
+        stop = threading.Event()
+        ending.callback(stop.set)
+        slow = [SlowReader(ask, stop) for _ in range(SLOW)]
+        for reader in slow:
+            reader.start()
+        eventually(lambda: all(reader.received for reader in slow), "each has the beginning of a snapshot")
+        fleet = {"authorization": shown["fleet"]}
+        with ThreadPoolExecutor(FOLLOWERS) as pool:
+            # As followers do, they ask again after a refusal, or when they are cut off.
+            whole = pool.map(lambda _: until_synced(service.url, fleet), range(FOLLOWERS))
+        assert list(whole) == [token] * FOLLOWERS

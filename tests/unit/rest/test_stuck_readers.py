@@ -1,0 +1,87 @@
+"""Readers of watch that take nothing, over real sockets: no turn of the event loop grows with their number."""
+
+import asyncio
+import fcntl
+import socket
+import sys
+import termios
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+
+from app.core.token import Token
+from app.rest.http.connections import Connections
+from tests.cases import each_case
+from tests.loop_steps import measured_turns
+from tests.unit.rest.harness import Service, allow, serving
+from tests.unit.rest.wires import unconnected
+
+ACLS = 10_000
+MOST_S = 0.020
+TRIES = 3
+
+
+@asynccontextmanager
+async def listening(service: Service) -> AsyncIterator[int]:
+    """The port."""
+    shared = Connections()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: unconnected(service.app, shared), "127.0.0.1", 0, backlog=1024)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@contextmanager
+def connected(port: int, query: str, count: int) -> Iterator[list[socket.socket]]:
+    with ExitStack() as opened:
+        readers = []
+        for _ in range(count):
+            reader = opened.enter_context(socket.socket())
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.connect(("127.0.0.1", port))
+            reader.sendall(f"GET /v1/watch?{query} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+            readers.append(reader)
+        yield readers
+
+
+def waiting_bytes(reader: socket.socket) -> int:
+    return int.from_bytes(fcntl.ioctl(reader.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(120):
+        while not condition():  # noqa: ASYNC110 - any condition will do
+            await asyncio.sleep(0.05)
+
+
+async def longest_turn(query: str, count: int) -> float:
+    """While two changes of ACLS reach so many readers that take nothing, and are applied and encoded."""
+    async with serving() as service, listening(service) as port:
+        await service.grant([allow("READ", "first")])
+        token = Token(service.store.epoch, service.store.tables.last_offset)
+        with connected(port, f"after={token}{query}", count) as readers:
+            await until(lambda: service.metrics.watch_readers == count)
+            await until(lambda: all(map(waiting_bytes, readers)))
+            before = {reader: waiting_bytes(reader) for reader in readers}
+            turns = []
+            for change in range(2):
+                bindings = [allow("READ", f"topic-{change}-{number}") for number in range(ACLS)]
+                granted = asyncio.create_task(service.grant(bindings))
+                # The store writes in the first turn, which is not the service's.
+                await asyncio.sleep(0)
+                with measured_turns() as measured:
+                    await granted
+                    await until(lambda: all(waiting_bytes(reader) > had for reader, had in before.items()))
+                    await asyncio.sleep(0.5)
+                turns.append(measured.longest_s)
+        # They have left.
+        await until(lambda: service.metrics.watch_readers == 0)
+        return max(turns)
+
+
+@each_case(("query", "count"), [("", 400), ("&principal=User:alice", 20), ("&resource_name=first", 400)])
+async def test_change_reaches_stuck_readers_in_short_turns(query: str, count: int) -> None:
+    for _ in range(TRIES):
+        longest = await longest_turn(query, count)
+        if longest < MOST_S:
+            return
+    raise AssertionError(longest)
