@@ -126,12 +126,16 @@ async def read_stretch(connection: Connection, at: Moment, after: SortKey | None
 
 async def _end_of_stretch(connection: Connection, start: _Key, rows: int, *, is_recent: bool) -> _Key:
     """The key after about this many rows, or after the first name if it has more. INVARIANT: it is after the start."""
-    bounds, behind = (_ACL_BOUND, _RECORD_BOUND), (_ACL_BEHIND, _RECORD_BEHIND)
-    tables = 1 if is_recent else 2
-    end = _first([await connection.fetchrow(each, *start, rows) for each in bounds[:tables]])
+    found = [await connection.fetchrow(_ACL_BOUND, *start, rows)]
+    if not is_recent:
+        found.append(await connection.fetchrow(_RECORD_BOUND, *start, rows))
+    end = _first(found)
     if end > start:
         return end
-    return _first([await connection.fetchrow(each, *start) for each in behind[:tables]])
+    found = [await connection.fetchrow(_ACL_BEHIND, *start)]
+    if not is_recent:
+        found.append(await connection.fetchrow(_RECORD_BEHIND, *start))
+    return _first(found)
 
 
 def _first(rows: Iterable[Row | None]) -> _Key:

@@ -14,7 +14,7 @@ from tests.images import binding_of
 from tests.unit.rest.harness import serving
 
 ACLS = Path(__file__).parents[3] / "examples" / "acls.json"
-BASE_URL = "http://klamm:8080"
+BASE_URL = "http://localhost:8080"
 
 
 def test_the_example_is_a_company_of_some_300_valid_and_distinct_acls() -> None:

@@ -38,7 +38,7 @@ def connected(port: int, query: str, count: int) -> Iterator[list[socket.socket]
             reader = opened.enter_context(socket.socket())
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             reader.connect(("127.0.0.1", port))
-            reader.sendall(f"GET /v1/watch?{query} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+            reader.sendall(f"GET /v1/watch?{query} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
             readers.append(reader)
         yield readers
 
