@@ -18,7 +18,7 @@ from tests.bench.workload import realistic
 from tests.certificates import Authority
 
 _ACLS = 10_000
-_UNKNOWN = 1_000
+_UNKNOWN, _QUICK_UNKNOWN = 1_000, 200
 _CONNECTING = 16
 _ROUNDS, _QUICK_ROUNDS = 5, 1
 _ROUND_S, _QUICK_ROUND_S = 5.0, 2.0
@@ -59,23 +59,23 @@ class Rounds(NamedTuple):
 
 def unauthenticated(*, quick: bool) -> Section:
     """A known caller beside many that are not."""
-    workload = realistic(_ACLS)
+    workload, count = realistic(_ACLS), _QUICK_UNKNOWN if quick else _UNKNOWN
     asked = [post(messages.AUTHORIZE, messages.authorize([each])) for each in workload.questions(1_000)]
     with tempfile.TemporaryDirectory() as folder:
         authority = Authority(Path(folder))
         certified = authority.certify("server")
         tls = ssl.create_default_context(cafile=str(authority.file))
         with bench_server("server", str(_ACLS), TOKEN) as plain:
-            kept = _rounds(Clients(plain.port, _others(), _UNKNOWN), asked, None, quick=quick)
+            kept = _rounds(Clients(plain.port, _others(), count), asked, None, quick=quick)
         files = str(certified.certificate), str(certified.key)
         with bench_server("server", str(_ACLS), TOKEN, *files, tls=tls) as server:
-            clients = Clients(server.port, _others(), _UNKNOWN, str(authority.file))
+            clients = Clients(server.port, _others(), count, str(authority.file))
             secured = _rounds(clients, asked, tls, quick=quick)
             clients = clients._replace(connections=_CONNECTING, reconnects=True)
             connecting = _rounds(clients, asked, tls, quick=quick)
     tables = [
-        _table(f"{_UNKNOWN:,} kept connections", kept, bar=0.99),
-        _table(f"{_UNKNOWN:,} kept connections over TLS", secured, bar=0.99),
+        _table(f"{count:,} kept connections", kept, bar=0.99),
+        _table(f"{count:,} kept connections over TLS", secured, bar=0.99),
         _table("A handshake for each request", connecting, bar=None),
     ]
     return Section("unauthenticated", prose(_METHOD), tables)
