@@ -55,7 +55,7 @@ async def _samples(visit: Visit) -> list[Sample]:
         raise ApiRefusedError(
             reply.status_code,
             "",
-            "the caller may not read the metrics of this service; sign in with the role observe or admin",
+            "to read the metrics of this service, a caller needs the role observe, or DESCRIBE on the cluster",
         )
     return [sample for family in text_string_to_metric_families(reply.text) for sample in family.samples]
 

@@ -101,7 +101,13 @@ class Visit:
 
     @property
     def observes(self) -> bool:
-        return self.caller is not None and self.caller.role in (Role.OPEN, Role.ADMIN, Role.OBSERVE)
+        """Whether it may see the metrics."""
+        return self.reads or (self.caller is not None and self.caller.role in (Role.OPEN, Role.OBSERVE))
+
+    @property
+    def follows(self) -> bool:
+        """Whether it may see the feed, by which pages follow changes."""
+        return self.is_open or (self.reads and AclOperation.DESCRIBE_CONFIGS.name in self.operations)
 
     def given(self, *names: str) -> dict[str, str]:
         """Those of the address's fields that are not blank."""

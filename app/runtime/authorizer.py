@@ -10,7 +10,7 @@ from uuid import UUID
 from app.core.access.what import Holding, WhatQuestion
 from app.core.access.who import Holder, WhoQuestion
 from app.core.authorize import Authorization
-from app.core.context import Reader, RequestContext, RoleGrant
+from app.core.context import Reader, RequestContext
 from app.core.epochs import Standing, is_later
 from app.core.explain.misses import Question
 from app.core.explain.why import Explanation
@@ -269,29 +269,20 @@ class Authorizer:
         return await what_can(then or self._loader, permission, question, limit, cursor)
 
     def get_acl(self, reader: Reader, acl_id: UUID) -> StandardAcl:
-        if not isinstance(reader, RoleGrant):
-            self.rights.check_cluster_right(reader, AclOperation.DESCRIBE)
         self.rights.check_described()
+        self.rights.check_reader(reader, AclOperation.DESCRIBE)
         acl = self._loader.image.index.get(acl_id.bytes)
         if acl is None:
             raise ResourceNotFoundException(f"there is no ACL `{acl_id}`")
         return acl
 
-    def check_watch(self, reader: Reader) -> None:
-        """Whether the reader may see the feed: every ACL and every change."""
-        self.rights.check_enabled()
-        if not isinstance(reader, RoleGrant):
-            self.rights.check_right(reader, AclOperation.DESCRIBE)
-
     def acl_count(self, reader: Reader) -> int:
         """-1 until loaded (KIP-504)."""
-        if not isinstance(reader, RoleGrant):
-            self.rights.check_right(reader, AclOperation.DESCRIBE)
+        self.rights.check_reader(reader, AclOperation.DESCRIBE)
         return self._loader.image.acl_count
 
     def describe_configs(self, reader: Reader) -> list[ConfigEntry]:
-        if not isinstance(reader, RoleGrant):
-            self.rights.check_right(reader, AclOperation.DESCRIBE_CONFIGS)
+        self.rights.check_configs(reader)
         startup, stored = describe(self.startup), self._loader.image.overrides
         return [
             ConfigEntry(name, stored[name], "STORE") if name in stored else ConfigEntry(name, startup[name], "STARTUP")

@@ -64,10 +64,10 @@ class Past:
         self._rights.check_cluster_right(context, AclOperation.DESCRIBE)
         check_limit(question.limit)
         before = None if cursor is None else min(max(CURSORS.decode(cursor), 0), _MOST)
-        shows_configs = self._rights.has_right(context, AclOperation.DESCRIBE_CONFIGS)
+        shows_configs = self._rights.sees_configs(context)
         page = await self._store().changes(replace(question, before=before, with_configs=shows_configs))
         self._rights.check_cluster_right(context, AclOperation.DESCRIBE)
-        if shows_configs and not self._rights.has_right(context, AclOperation.DESCRIBE_CONFIGS):
+        if shows_configs and not self._rights.sees_configs(context):
             return await self.changes(context, question, cursor)
         next_cursor = None if page.before is None else CURSORS.encode(page.before)
         return HistoryPage(page, next_cursor, shows_configs)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from app.core.authorize import Authorization
-from app.core.context import RequestContext
+from app.core.context import Reader, RequestContext, RoleGrant
 from app.core.grouped import GroupedAuthorization
 from app.core.groups import Groups
 from app.core.image import AuthorizerImage
@@ -71,6 +71,30 @@ class Rights:
         if not (sees_all or _is_itself(about, context)):
             raise ClusterAuthorizationException(_REFUSED)
         return sees_all
+
+    def check_reader(self, reader: Reader, *operations: AclOperation) -> None:
+        """Raises ClusterAuthorizationException for a principal that lacks one of these rights; a role needs none."""
+        if not isinstance(reader, RoleGrant):
+            for operation in operations:
+                self.check_right(reader, operation)
+
+    def check_configs(self, reader: Reader) -> None:
+        """Whether the reader may see properties, of which `super.users` is one."""
+        self.check_reader(reader, AclOperation.DESCRIBE_CONFIGS)
+
+    def sees_configs(self, context: RequestContext) -> bool:
+        """As `check_configs`. INVARIANT: whatever shows properties asks one of these two."""
+        return self.has_right(context, AclOperation.DESCRIBE_CONFIGS)
+
+    def check_watch(self, reader: Reader) -> None:
+        """Whether the reader may see the feed: every ACL, every property and every change."""
+        self.check_enabled()
+        self.check_reader(reader, AclOperation.DESCRIBE)
+        self.check_configs(reader)
+
+    def super_users_in(self, context: RequestContext, image: AuthorizerImage) -> frozenset[str] | None:
+        """The super users of this image, present or past; None if the asker may not see properties now."""
+        return image.config.super_users if self.sees_configs(context) else None
 
     def check_cluster_right(self, context: RequestContext, operation: AclOperation) -> None:
         self.check_described()

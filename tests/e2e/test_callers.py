@@ -59,7 +59,7 @@ EXPECTED: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "getAcl": _RIGHT_ON_THE_CLUSTER,
         "describeConfigs": _RIGHT_ON_THE_CLUSTER,
         "aclCount": (*_UNKNOWN, 403, 403, 403, 200, 200, 403),
-        "metrics": (*_UNKNOWN, 403, 403, 200, 200, 200, 403),
+        "metrics": (*_UNKNOWN, 403, 403, 403, 200, 200, 403),
         # 400: it says neither `after` nor `snapshot`.
         "watch": (*_UNKNOWN, 403, 403, 400, 403, 400, 403),
         "livez": _FOR_ALL,

@@ -244,16 +244,21 @@ def test_who_may_watch_and_until_when(guarded: tuple[Service, dict[str, str]], t
     assert (refused.status_code, refused.json()["code"]) == (403, "CLUSTER_AUTHORIZATION_FAILED")
 
     root = {"authorization": shown["root"]}
-    right = binding("kafka-cluster", "User:weak", "DESCRIBE", resource_type="CLUSTER")
-    body = {"context": {"principal": "User:admin", "client_address": "127.0.0.1"}, "bindings": [right]}
-    assert httpx.post(f"{service.url}/v1/acls", json=body, headers=root, timeout=60).status_code == httpx.codes.OK
+    body: dict[str, object] = {"context": {"principal": "User:admin", "client_address": "127.0.0.1"}}
+    for right in ("DESCRIBE", "DESCRIBE_CONFIGS"):
+        # The feed has ACLs and properties, so either right alone is too little.
+        refused = httpx.get(f"{service.url}{WATCH}?snapshot=true", headers=weak, timeout=60)
+        assert (refused.status_code, refused.json()["code"]) == (403, "CLUSTER_AUTHORIZATION_FAILED")
+        body["bindings"] = [binding("kafka-cluster", "User:weak", right, resource_type="CLUSTER")]
+        made = httpx.post(f"{service.url}/v1/acls", json=body, headers=root, timeout=60)
+        assert made.status_code == httpx.codes.OK
     sidecar = {"authorization": shown["sidecar"]}
     with (
         Stream(service.url, "snapshot=true&bookmark_ms=200", weak) as by_right,
         Stream(service.url, "snapshot=true&bookmark_ms=200", sidecar) as by_role,
     ):
         eventually(lambda: None not in (by_right.seen.token, by_role.seen.token), "both are there")
-        taken = {"context": body["context"], "filters": [{"principal": "User:weak"}]}
+        taken = {"context": body["context"], "filters": [{"principal": "User:weak", "operation": "DESCRIBE_CONFIGS"}]}
         gone = httpx.post(f"{service.url}/v1/acls/delete", json=taken, headers=root, timeout=60)
         assert gone.status_code == httpx.codes.OK
         assert by_right.ended() == "caller"

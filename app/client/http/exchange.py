@@ -34,8 +34,8 @@ _SHOWN_CHARACTERS = 200
 _LOOK_FIRST = "it is unknown whether the change was made; check the ACLs before you repeat it"
 _HINTS = {
     401: "give a token with --token-file or --command-config",
-    403: "the principal (--as) needs Describe on the cluster to read ACLs and Alter to change them, and must be one "
-    "that this caller may speak for",
+    403: "the principal (--as) needs Describe on the cluster to read ACLs, DescribeConfigs as well to read the feed, "
+    "and Alter to change ACLs, and must be one that this caller may speak for",
 }
 _NO_PATH = "leave its path out (--klamm http://host:port), unless a proxy needs it"
 

@@ -109,6 +109,9 @@ def _question(acls: Mapping[AclBinding, AclTerms], principal: str) -> str:
 
 
 def _print_rest(principal: str, rest: Rest, page: Page) -> None:
+    if rest.is_super_user is None:
+        page.heading("Not shown")
+        page.line(f"whether {principal} is a super user: that needs DescribeConfigs on the cluster", indent=1)
     if rest.is_super_user:
         page.heading(f"{principal} is a super user")
         who = "a principal of this name, not a member of the group," if is_group(principal) else "it"

@@ -1,6 +1,7 @@
 """What `klamm who` and `klamm what` print: texts for people, and JSON, CSV and Markdown for programs and pages."""
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
@@ -71,11 +72,13 @@ def host_given(arguments: argparse.Namespace) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The reply as rows. `title` is Markdown."""
+    """The reply as rows. `title` and `note` are Markdown."""
 
     title: str
     columns: Sequence[str]
     rows: Iterable[Sequence[str]]
+    note: str = ""
+    """What the rows don't say."""
 
 
 def write(form: str, reply: Mapping[str, object], table: Table, write_text: Callable[[], None], out: TextIO) -> None:
@@ -86,10 +89,15 @@ def write(form: str, reply: Mapping[str, object], table: Table, write_text: Call
         # CSV has no escapes, so a terminal gets texts without anything that would move its cursor.
         rows = (table.columns, *table.rows)
         out.writelines(csv_line(map(harmless, row) if out.isatty() else row) + "\r\n" for row in rows)
+        if table.note:
+            # CSV has no place for it.
+            sys.stderr.write(f"{table.note}\n")
     elif form == "markdown":
         # Names are in code spans, which they can't end.
         out.write(f"### {table.title}\n\n| {' | '.join(table.columns)} |\n|{'---|' * len(table.columns)}\n")
         out.writelines(f"| {' | '.join(map(code, row))} |\n" for row in table.rows)
+        if table.note:
+            out.write(f"\n{table.note}\n")
     else:
         write_text()
 

@@ -19,10 +19,14 @@ from app.formats.command_errors import UsageError
 
 DESCRIPTION = (
     "Shows which principals have access to a resource and from which hosts, with DENYs taken into account, and the "
-    "ACLs behind it. `User:*` stands for everybody who is not listed. Super users are listed separately. Needs "
-    "Describe on the cluster."
+    "ACLs behind it. `User:*` stands for everybody who is not listed. Super users are listed separately, with "
+    "DescribeConfigs on the cluster. Needs Describe on the cluster."
 )
 _EPILOG = f"Example:\n  klamm who topic:orders --operation READ --as User:admin\n\n{output.EPILOG}"
+_NOT_SHOWN = (
+    "super users can do everything from everywhere; who they are is not shown, as that needs DescribeConfigs on the "
+    "cluster"
+)
 _COLUMNS = ("principal", "host", "operations", "denied", "expires_at", "rule", "acls")
 
 
@@ -61,7 +65,8 @@ def print_holders(
     reply: Mapping[str, object], resource: tuple[ResourceType, str], operations: Sequence[str], form: str, out: TextIO
 ) -> None:
     title = f"Who can {' or '.join(operations) or 'do what'} on"
-    table = output.Table(f"{title} {code(resource_text(*resource))}", _COLUMNS, _cells(reply))
+    note = "" if _shows_super_users(reply) else _NOT_SHOWN
+    table = output.Table(f"{title} {code(resource_text(*resource))}", _COLUMNS, _cells(reply), note)
     output.write(form, reply, table, lambda: _print(reply, f"{title} {resource_text(*resource)}", out), out)
 
 
@@ -100,6 +105,8 @@ def _print(reply: Mapping[str, object], title: str, out: TextIO) -> None:
     if any(output.given(row).host != "*" for row in rows):
         page.line("if a principal has several lines, the narrowest matching host applies", indent=1)
     supers = _super_users(reply)
+    if not _shows_super_users(reply):
+        page.line(_NOT_SHOWN, indent=1)
     if supers:
         page.line(f"super users can do everything from everywhere: {', '.join(supers)}", indent=1)
     if any(map(is_group, supers)):
@@ -110,3 +117,8 @@ def _print(reply: Mapping[str, object], title: str, out: TextIO) -> None:
 
 def _super_users(reply: Mapping[str, object]) -> list[str]:
     return [each for each in parse_list(reply, "super_users") if isinstance(each, str)]
+
+
+def _shows_super_users(reply: Mapping[str, object]) -> bool:
+    # A service of an earlier version shows them always, and does not say so.
+    return reply.get("super_users_shown") is not False

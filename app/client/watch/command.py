@@ -26,7 +26,8 @@ DESCRIPTION = (
     "Shows every change of ACLs and properties of a running service as it is made, with time and actor, until "
     "Ctrl-C: + an ACL was created; ~ the end or owner of an ACL was changed, with the former ones (+ if the ACL was "
     "not shown before, see --snapshot); - an ACL was removed; = a property was changed. Resumes by itself after a "
-    "lost connection. Needs the role follow, or Describe on the cluster."
+    "lost connection. Needs the role follow, or Describe and DescribeConfigs on the "
+    "cluster."
 )
 _EPILOG = (
     "Example:\n  klamm watch --topic orders --resource-pattern-type MATCH\n\n"

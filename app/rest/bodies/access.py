@@ -86,7 +86,13 @@ class WhoCanResponse(Reply):
     """
 
     rows: list[WhoCanRow]
-    super_users: Annotated[list[str], doc("Super users can do everything from every host, and have no rows.")]
+    super_users: Annotated[
+        list[str],
+        doc("Super users can do everything from every host, and have no rows. Empty if they are not shown."),
+    ]
+    super_users_shown: Annotated[
+        bool, doc("False if super users are left out because the principal lacks DESCRIBE_CONFIGS on the cluster.")
+    ]
     allowed_by_default: Annotated[
         bool, doc("True if everybody can do everything because no ACL covers it (`allow.everyone.if.no.acl.found`).")
     ]
@@ -187,6 +193,7 @@ WHO_CAN_EXAMPLE = Example(
             },
         ],
         "super_users": ["User:admin"],
+        "super_users_shown": True,
         "allowed_by_default": False,
         "next_cursor": "WyJVc2VyOnN2Yy1oci1zeW5jIiwiNDAwMDAxMDEwMDAxMTExMDEwMDAwMTAwMTAwMDAiXQ",
         "token": TOKEN,

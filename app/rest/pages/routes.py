@@ -104,7 +104,7 @@ _LINKS = {
     "/openapi.json": "the OpenAPI document, for client generators",
     "/readyz": "whether the service should get requests; `?verbose` lists the checks",
     "/livez": "whether the process answers",
-    "/metrics": "metrics for Prometheus; if callers are configured, only for the roles observe and admin",
+    "/metrics": "metrics for Prometheus; if callers are configured, for the role observe, and for admin with DESCRIBE",
 }
 _CONSOLE = "/console"
 _REFERENCE = ("/docs", "/openapi.json")

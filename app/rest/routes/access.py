@@ -37,11 +37,16 @@ _TYPES = [each.name for each in ResourceType if each > ResourceType.ANY]
 async def who_can(
     body: Body[bodies.WhoCanRequest], context: CurrentContext, authorizer: CurrentAuthorizer, past: CurrentPast
 ) -> bytes:
-    """List who can do what on a resource, from where and by which ACLs, in pages; needs DESCRIBE on the cluster."""
+    """List who can do what on a resource, from where and by which ACLs, in pages; needs DESCRIBE on the cluster.
+
+    Super users are named only with DESCRIBE_CONFIGS on the cluster.
+    """
     question, at = _who_question(body), given(body.at)
     then = None if at is None else await past.of_resource(context, question.resource_type, question.resource_name, at)
     page = await authorizer.who_can(context, question, body.limit, given(body.cursor), then)
-    return await _reply(page, _holder, {"super_users": sorted(page.image.config.super_users)})
+    super_users = authorizer.rights.super_users_in(context, page.image)
+    shown = {"super_users": sorted(super_users or ()), "super_users_shown": super_users is not None}
+    return await _reply(page, _holder, shown)
 
 
 @_post_question("/v1/what-can", name="whatCan", reply=bodies.WhatCanResponse, example=bodies.WHAT_CAN_EXAMPLE)

@@ -18,12 +18,13 @@ from fastapi.responses import PlainTextResponse
 from starlette.responses import Response
 
 from app import __version__
+from app.core.kafka.codes import AclOperation
 from app.metrics.page import CONTENT_TYPE
 from app.metrics.workers import Family, families_of
 from app.process.siblings import Sibling, WorkerProbe, WorkerReadiness
 from app.rest.bodies.examples import Example
 from app.rest.callers.roles import OBSERVERS
-from app.rest.http.arguments import CurrentServices
+from app.rest.http.arguments import CurrentReader, CurrentServices
 from app.rest.http.edge import Routes
 from app.rest.http.services import Services
 from app.runtime.readiness import Readiness, State
@@ -110,8 +111,12 @@ async def startupz(services: CurrentServices, verbose: Verbose = None) -> Respon
     responses={503: {"description": "The supervisor of the workers doesn't answer", "content": _PLAIN_TEXT}},
     example=_METRICS_EXAMPLE,
 )
-async def metrics(services: CurrentServices) -> Response:
-    """Return all metrics in Prometheus' text format, for callers with the role observe or admin."""
+async def metrics(reader: CurrentReader, services: CurrentServices) -> Response:
+    """Return all metrics in Prometheus' text format.
+
+    For callers with the role observe; an admin caller needs DESCRIBE on the cluster.
+    """
+    services.authorizer.rights.check_reader(reader, AclOperation.DESCRIBE)
     if services.siblings is None:
         _take_down(services)
         return Response(services.metrics_page.render(), media_type=CONTENT_TYPE)

@@ -47,7 +47,7 @@ async def watch(
 
     Clients that accept `text/event-stream` get server-sent events; all others get the same events as NDJSON.
 
-    For callers with the role follow; an admin caller needs DESCRIBE on the cluster.
+    For callers with the role follow; an admin caller needs DESCRIBE and DESCRIBE_CONFIGS on the cluster.
     """
     after, is_follower, media_type = _after(request, query), _is_follower(request), _media_type(request)
     # An EventSource can't send a header, and passes over events that nobody listens for.
@@ -132,7 +132,7 @@ class _Rights:
         self._looked_at = monotonic()
 
     async def check(self) -> None:
-        self._services.authorizer.check_watch(self._reader)
+        self._services.authorizer.rights.check_watch(self._reader)
         if self._is_due():
             self._looked_at = monotonic()
             caller = await self._services.callers.identified(self._headers, self._names)
@@ -141,7 +141,7 @@ class _Rights:
     def are_certain(self) -> bool:
         """Whether `check` would let it through without a wait."""
         try:
-            self._services.authorizer.check_watch(self._reader)
+            self._services.authorizer.rights.check_watch(self._reader)
             if self._is_due():
                 # As in `check`, whose task would cost each reader ten times as much, and all of them in one second.
                 caller = None if self._fields is None else self._services.callers.known(self._fields, self._names)

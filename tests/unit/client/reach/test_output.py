@@ -145,3 +145,18 @@ def test_a_terminal_gets_csv_without_what_would_move_its_cursor() -> None:
 
     assert "\x1b" not in who(holder("\x1b[2J"), form="csv", out=Terminal())
     assert "\x1b" in who(holder("\x1b[2J"), form="csv")
+
+
+def test_super_users_that_are_not_shown_are_never_none(capsys: pytest.CaptureFixture[str]) -> None:
+    def told(form: str) -> str:
+        out = who(holder(), form=form, super_users_shown=False)
+        return " ".join((out if form != "csv" else capsys.readouterr().err).split())
+
+    for form in ("text", "csv", "markdown"):
+        assert "super users can do everything from everywhere; who they are is not shown" in told(form), form
+        assert "DescribeConfigs" in told(form), form
+    for form in ("text", "markdown"):
+        assert "not shown" not in who(holder(), form=form, super_users_shown=True)
+        # An earlier version shows them always, and does not say so.
+        assert "not shown" not in who(holder(), form=form)
+    assert not capsys.readouterr().err

@@ -60,7 +60,7 @@ async def test_who_can_tells_principals_hosts_and_the_acls_that_give_it(service:
     denied = found["rows"][3]["acls"]
     assert [each["permission_type"] for each in denied] == ["DENY", "ALLOW", "ALLOW", "ALLOW"]
     assert denied[0] == (await service.client.get(f"/v1/acls/{denied[0]['id']}")).json()
-    assert found["super_users"] == ["User:admin"]
+    assert (found["super_users"], found["super_users_shown"]) == (["User:admin"], True)
     assert (found["allowed_by_default"], found["next_cursor"]) == (False, None)
     assert found["token"] == f"{service.store.epoch}:{len(ACLS)}"
 
