@@ -30,7 +30,7 @@ STREAMS = b"HTTP/1.1 200"
 def stuck(service: Service, query: str, count: int) -> Iterator[None]:
     """Readers that take the status of their stream, and nothing else."""
     host, port = service.url.removeprefix("http://").split(":")
-    head = f"GET {WATCH}?{query} HTTP/1.1\r\nhost: x\r\nklamm-epochs: 1\r\n\r\n"
+    head = f"GET {WATCH}?{query} HTTP/1.1\r\nhost: localhost\r\nklamm-epochs: 1\r\n\r\n"
     with ExitStack() as opened:
         for _ in range(count):
             opened.enter_context(stream_begun(host, int(port), head.encode()))
@@ -139,7 +139,7 @@ def test_one_caller_with_slow_snapshots_keeps_no_other_from_one(tmp_path: Path, 
             # Or the kernel would take the whole snapshot.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
             connection.connect((host, int(port)))
-            head = f"GET {WATCH}?snapshot=true HTTP/1.1\r\nhost: x\r\nauthorization: {shown['greedy']}\r\n\r\n"
+            head = f"GET {WATCH}?snapshot=true HTTP/1.1\r\nhost: localhost\r\nauthorization: {shown['greedy']}\r\n\r\n"
             connection.sendall(head.encode())
             return connection
 

@@ -49,7 +49,7 @@ async def _stream_begun(port: int, query: str) -> socket.socket:
         reader.settimeout(0)
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         await loop.sock_connect(reader, ("127.0.0.1", port))
-        await loop.sock_sendall(reader, f"GET /v1/watch?{query} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+        await loop.sock_sendall(reader, f"GET /v1/watch?{query} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
         if await loop.sock_recv(reader, len(STREAMS)) == STREAMS:
             return reader
         reader.close()
