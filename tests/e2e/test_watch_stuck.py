@@ -23,22 +23,34 @@ MIB = 1024 * 1024
 MOST_GROWTH = 128 * MIB
 """The ACLs take 36 MiB, and 400 readers with 32 KiB each 12.5 MiB. A copy of both changes for each would be 2,800."""
 SLOW, FOLLOWERS = 4, 6
+STREAMS = b"HTTP/1.1 200"
 
 
 @contextmanager
-def stuck(service: Service, query: str, count: int, *headers: str) -> Iterator[list[socket.socket]]:
-    """Readers that send their request and take nothing."""
+def stuck(service: Service, query: str, count: int) -> Iterator[None]:
+    """Readers that take the status of their stream, and nothing else."""
     host, port = service.url.removeprefix("http://").split(":")
-    head = "\r\n".join((f"GET {WATCH}?{query} HTTP/1.1", "host: x", "klamm-epochs: 1", *headers, "", ""))
+    head = f"GET {WATCH}?{query} HTTP/1.1\r\nhost: localhost\r\nklamm-epochs: 1\r\n\r\n"
     with ExitStack() as opened:
-        readers = []
         for _ in range(count):
-            reader = opened.enter_context(socket.socket())
-            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            reader.connect((host, int(port)))
-            reader.sendall(head.encode())
-            readers.append(reader)
-        yield readers
+            opened.enter_context(stream_begun(host, int(port), head.encode()))
+        yield
+
+
+def stream_begun(host: str, port: int, head: bytes) -> socket.socket:
+    """Asked for again after a busy machine's refusals."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        reader = socket.socket()
+        reader.settimeout(PATIENCE_S)
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.connect((host, port))
+        reader.sendall(head)
+        if reader.recv(len(STREAMS), socket.MSG_WAITALL) == STREAMS:
+            return reader
+        reader.close()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def resident_bytes(service: Service) -> int:
@@ -127,7 +139,7 @@ def test_one_caller_with_slow_snapshots_keeps_no_other_from_one(tmp_path: Path, 
             # Or the kernel would take the whole snapshot.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
             connection.connect((host, int(port)))
-            head = f"GET {WATCH}?snapshot=true HTTP/1.1\r\nhost: x\r\nauthorization: {shown['greedy']}\r\n\r\n"
+            head = f"GET {WATCH}?snapshot=true HTTP/1.1\r\nhost: localhost\r\nauthorization: {shown['greedy']}\r\n\r\n"
             connection.sendall(head.encode())
             return connection
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-SLICE_BYTES = 32 * 1024
+SLICE_BYTES = 16 * 1024
 """A connection is given no more at once, and no more before its client has taken that."""
 
 

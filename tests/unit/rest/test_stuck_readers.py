@@ -5,8 +5,8 @@ import fcntl
 import socket
 import sys
 import termios
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 
 from app.core.token import Token
 from app.rest.http.connections import Connections
@@ -18,6 +18,7 @@ from tests.unit.rest.wires import unconnected
 ACLS = 10_000
 MOST_S = 0.020
 TRIES = 3
+STREAMS = b"HTTP/1.1 200"
 
 
 @asynccontextmanager
@@ -30,17 +31,29 @@ async def listening(service: Service) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-@contextmanager
-def connected(port: int, query: str, count: int) -> Iterator[list[socket.socket]]:
+@asynccontextmanager
+async def connected(port: int, query: str, count: int) -> AsyncIterator[list[socket.socket]]:
+    """Readers that take the status of their stream, and nothing else."""
     with ExitStack() as opened:
-        readers = []
-        for _ in range(count):
-            reader = opened.enter_context(socket.socket())
-            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            reader.connect(("127.0.0.1", port))
-            reader.sendall(f"GET /v1/watch?{query} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
-            readers.append(reader)
+        readers = [await _stream_begun(port, query) for _ in range(count)]
+        for reader in readers:
+            opened.enter_context(reader)
         yield readers
+
+
+async def _stream_begun(port: int, query: str) -> socket.socket:
+    """Asked for again after refusals: a slow machine may find so many requests too much."""
+    loop = asyncio.get_running_loop()
+    while True:
+        reader = socket.socket()
+        reader.settimeout(0)
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        await loop.sock_connect(reader, ("127.0.0.1", port))
+        await loop.sock_sendall(reader, f"GET /v1/watch?{query} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+        if await loop.sock_recv(reader, len(STREAMS)) == STREAMS:
+            return reader
+        reader.close()
+        await asyncio.sleep(0.1)
 
 
 def waiting_bytes(reader: socket.socket) -> int:
@@ -58,7 +71,7 @@ async def longest_turn(query: str, count: int) -> float:
     async with serving() as service, listening(service) as port:
         await service.grant([allow("READ", "first")])
         token = Token(service.store.epoch, service.store.tables.last_offset)
-        with connected(port, f"after={token}{query}", count) as readers:
+        async with connected(port, f"after={token}{query}", count) as readers:
             await until(lambda: service.metrics.watch_readers == count)
             await until(lambda: all(map(waiting_bytes, readers)))
             before = {reader: waiting_bytes(reader) for reader in readers}
