@@ -31,6 +31,16 @@ def max_form_bytes(visit: Visit) -> int:
     return MAX_UNAUTHENTICATED_BYTES if visit.caller is None else MAX_BODY_BYTES
 
 
+def check_comes_whole(visit: Visit) -> None:
+    """Raises InvalidRequestException for a form whose place would be taken before all of it is here.
+
+    INVARIANT: slow clients who have not signed in take no place from others, as the protocol holds back short bodies.
+    """
+    headers = headers_of(visit.scope)
+    if b"content-length" not in headers or b"expect" in headers:
+        raise InvalidRequestException("send the form with its `Content-Length`, and without `Expect`, as browsers do")
+
+
 async def read_form(visit: Visit, seal: Seal, receive: Receive) -> MultiDict:
     """Raises ApiException, also for a form that another site sends, or that is from another session."""
     _check_headers(visit)

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope
 
 from app import __version__
 from app.console.api import ApiRefusedError
-from app.console.forms import SESSION_ENDED, max_form_bytes, read_form
+from app.console.forms import SESSION_ENDED, check_comes_whole, max_form_bytes, read_form
 from app.console.made import made_by
 from app.console.sessions import COOKIE, LIFETIME_S, MAX_COOKIE_BYTES, SECURE_COOKIE, Seal, Session
 from app.console.shown import FILTERS, MAX_ADDRESS, query
@@ -119,6 +119,8 @@ class PageRoute(Route):
         scope["klamm.known"] = visit.caller is not None
         if visit.caller is None and not self._declared.is_public:
             raise InvalidRequestException(SESSION_ENDED) if self.takes_body else _SignInNeededError
+        if visit.caller is None and self.takes_body:
+            check_comes_whole(visit)
         visit.has_past = self._declared.has_past
         await find_rights(visit)
         if self._declared.for_changes:

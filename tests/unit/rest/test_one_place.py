@@ -119,6 +119,22 @@ async def test_slow_forms_of_strangers_keep_nothing_from_callers(tmp_path: Path,
         assert reply.status_code == 200, reply.text
 
 
+@pytest.mark.parametrize(
+    "headers", [{"transfer-encoding": "chunked"}, {"content-length": "100", "expect": "100-continue"}]
+)
+async def test_a_strangers_form_comes_whole_or_is_refused_before_it_has_a_place(
+    tmp_path: Path, headers: dict[str, str]
+) -> None:
+    async def never() -> AsyncIterator[bytes]:
+        raise AssertionError("the form was read")
+        yield b""
+
+    async with guarded(tmp_path, AppOptions(console=console_routes(KEY))) as it, browsing(it.app) as stranger:
+        reply = await stranger.client.post("/console/sign-in", content=never(), headers={**FORM, **headers})
+        assert reply.status_code == 400, reply.text
+        assert "as browsers do" in reply.text
+
+
 async def test_a_strangers_form_is_bounded_and_the_refusal_names_the_bound(tmp_path: Path) -> None:
     async with guarded(tmp_path, AppOptions(console=console_routes(KEY))) as it, browsing(it.app) as stranger:
         page = await stranger.go("/console/sign-in")
