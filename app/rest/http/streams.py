@@ -124,7 +124,8 @@ class EventStream:
             result = sending.push()
             if result is not PushResult.DONE:
                 await self._connection.rounds.wait(sending.push, sending.due_s, result)
-            if sending.is_cut:
+            # A wait for closed rounds is over at once, and would be begun again without end.
+            if sending.is_cut or self._connection.rounds.is_closed:
                 raise _CutError
             if not sending.is_over:
                 try:

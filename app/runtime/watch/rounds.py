@@ -44,7 +44,8 @@ class Rounds:
         self._due: list[_Wait] = []
         """Those of the next round."""
         self._has_news = False
-        self._is_closed = False
+        self.is_closed = False
+        """Whether nobody is sent anything any more."""
         self._stirred = asyncio.Event()
         self._urgent = asyncio.Event()
 
@@ -60,7 +61,7 @@ class Rounds:
 
         `push` is called within a step of the loop, and never by two rounds at once.
         """
-        if self._is_closed:
+        if self.is_closed:
             return
         wait = _Wait(push, due_s)
         try:
@@ -79,19 +80,28 @@ class Rounds:
             if self._has_news:
                 self._has_news = False
                 due = [*self._idle, *due]
-            self._pace.begin_round()
-            await self._round(due)
-            pause_s = self._pace.pause_s()
-            if pause_s > 0:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause_s):
-                        await self._urgent.wait()
+            try:
+                await self._take(due)
+            except Exception:  # noqa: BLE001 - an unexpected fault must not end this: every reader would wait for ever
+                _log.exception("watch_round_failed")
+                for wait in due:
+                    # Each goes on by itself.
+                    wait.finish()
 
     def close(self) -> None:
         """Ends all waits; call it when `run` has ended."""
-        self._is_closed = True
+        self.is_closed = True
         for wait in [*self._idle, *self._due]:
             wait.finish()
+
+    async def _take(self, due: "list[_Wait]") -> None:
+        self._pace.begin_round()
+        await self._round(due)
+        pause_s = self._pace.pause_s()
+        if pause_s > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._urgent.wait()
 
     async def _round(self, waits: "list[_Wait]") -> None:
         at = 0
@@ -130,7 +140,7 @@ class Rounds:
 
     def _put_due(self, wait: "_Wait") -> None:
         wait.timer = None
-        if self._is_closed:
+        if self.is_closed:
             wait.finish()
             return
         self._idle.pop(wait, None)

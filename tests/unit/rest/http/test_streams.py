@@ -76,9 +76,10 @@ class Client:
 class Streaming:
     def __init__(self, *batches: Sequence[Line]) -> None:
         self.client = Client()
-        rounds = Rounds(FanOutPace(now, lambda: 0))
-        self._rounds = asyncio.create_task(rounds.run())
-        connection = Connection(cast("ReplyWriter", self.client), NDJSON, self.client, rounds)
+        self.pace = FanOutPace(now, lambda: 0)
+        self.rounds = Rounds(self.pace)
+        self._rounds = asyncio.create_task(self.rounds.run())
+        connection = Connection(cast("ReplyWriter", self.client), NDJSON, self.client, self.rounds)
         stream = EventStream(connection, batches[0], self._rest(batches[1:]))
         self.task = asyncio.create_task(stream.send(self.client.receive, self.client.send))
 
@@ -136,6 +137,32 @@ async def test_client_that_takes_nothing_is_cut_without_an_end() -> None:
         await asyncio.sleep(2)
         assert client.gone.is_set()
         assert (len(client.slices), client.ended) == (2, False)
+
+
+@in_virtual_time
+async def test_slow_client_is_cut_once_the_rounds_are_closed() -> None:
+    streaming = Streaming([LONG], [END])
+    async with streaming as client:
+        client.takes = 1
+        await asyncio.sleep(1)
+        streaming.rounds.close()
+        await asyncio.sleep(0.2)
+        assert (client.gone.is_set(), len(client.slices), client.ended) == (True, 1, False)
+
+
+@in_virtual_time
+async def test_fault_of_a_round_ends_neither_the_rounds_nor_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    streaming = Streaming([LONG], [SHORT])
+
+    def fail_once() -> None:
+        monkeypatch.undo()
+        raise RuntimeError("a fault that nobody has foreseen")
+
+    monkeypatch.setattr(streaming.pace, "begin_step", fail_once)
+    async with streaming as client:
+        await asyncio.sleep(5)
+        assert body(client) == LONG.json + b"\n" + SHORT.json + b"\n"
+        assert client.ended
 
 
 @in_virtual_time
