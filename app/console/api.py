@@ -8,7 +8,7 @@ import httpx
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.rest.http.admission import Holder
+from app.rest.http.admission import PlaceHolder
 from app.rest.http.arguments import HOLDER
 from app.rest.http.services import SERVICES, Services
 
@@ -87,7 +87,7 @@ def _with_services(router: ASGIApp, services: Services, around: Scope) -> ASGIAp
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         scope[SERVICES] = services
         scope["klamm.names"] = around.get("klamm.names", ())
-        scope[HOLDER] = around.setdefault(HOLDER, Holder())
+        scope[HOLDER] = around.setdefault(HOLDER, PlaceHolder())
         await router(scope, receive, send)
 
     return app

@@ -13,7 +13,7 @@ from app.client.console import coloured
 from app.client.http.access import access_flags, add_access_arguments, make_access
 from app.client.http.replies import ServiceError
 from app.client.http.service import Service
-from app.client.watch.following import Following
+from app.client.watch.following import WatchRun
 from app.client.watch.snapshot import write_event
 from app.client.watch.text import Seen, lines_of
 from app.core.kafka.errors import InvalidRequestException
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     access = make_access(replace(flags, principal=flags.principal or _ANYBODY))
     show = (_as_json if arguments.output == "json" else _as_text)(out, bookmarks=arguments.bookmarks)
     with Service(access) as service:
-        following = Following(
+        following = WatchRun(
             service, query, _tell, after=arguments.after, snapshot=arguments.snapshot, patience_s=access.timeout_s
         )
         try:

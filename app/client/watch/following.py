@@ -22,7 +22,7 @@ _NOBODY = "nobody:"
 """A principal without ACLs, whose snapshot is a token and little more."""
 
 
-class Following:
+class WatchRun:
     """`token` is that of the last transaction or bookmark that the caller has finished with."""
 
     def __init__(

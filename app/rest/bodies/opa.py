@@ -22,7 +22,7 @@ from app.rest.bodies.fields import (
     given,
     unknown_word,
 )
-from app.rest.bodies.reading import UnprovenError, strict_decoder
+from app.rest.bodies.reading import UncheckedBodyError, strict_decoder
 from app.rest.bodies.strict_json import check_bounds
 
 OPA_BELOW = "/v1/data"
@@ -113,9 +113,9 @@ def decode_opa(body: bytes) -> OpaQuestion:
     check_bounds(body)
     try:
         return _question_of(_decode(body).input)
-    except UnprovenError as unproven:
+    except UncheckedBodyError as unproven:
         request: OpaRequest = unproven.value  # type: ignore[assignment]  # what `_decode` would have returned
-        raise UnprovenError(_question_of(request.input)) from None
+        raise UncheckedBodyError(_question_of(request.input)) from None
 
 
 def _question_of(asked: Input) -> OpaQuestion:

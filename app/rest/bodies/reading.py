@@ -35,7 +35,7 @@ EXACT_OFF_LOOP_BYTES = 64 * 1024
 _JSON_CONTENT_TYPE = re.compile(r'application/json(?:\s*+;\s*+charset="?utf-8"?)?\s*+;?\s*+\Z', re.IGNORECASE)
 
 
-class UnprovenError(Exception):
+class UncheckedBodyError(Exception):
     """The body is too long to be read once more at once: `value` counts only if `parse` refuses nothing."""
 
     def __init__(self, value: object) -> None:
@@ -44,7 +44,7 @@ class UnprovenError(Exception):
 
 
 def strict_decoder(struct: type[S]) -> Callable[[bytes], S]:
-    """A decoder that raises InvalidRequestException, UnprovenError, msgspec.DecodeError and UnicodeDecodeError."""
+    """A decoder that raises InvalidRequestException, UncheckedBodyError, msgspec.DecodeError and UnicodeDecodeError."""
     decode_json = msgspec.json.Decoder(struct).decode
 
     def decode(body: bytes) -> S:
@@ -54,7 +54,7 @@ def strict_decoder(struct: type[S]) -> Callable[[bytes], S]:
         request = decode_json(body)
         if b"\\" in body or body.count(b":") != to_json(request).count(b":"):
             if len(body) > EXACT_OFF_LOOP_BYTES:
-                raise UnprovenError(request)
+                raise UncheckedBodyError(request)
             parse(body)
         return request
 
@@ -65,7 +65,7 @@ async def read_struct(decode: Callable[[bytes], T], body: bytes) -> T:
     """Raises InvalidRequestException, which names the first field that is wrong."""
     try:
         return await off_loop(decode, body)
-    except UnprovenError as unproven:
+    except UncheckedBodyError as unproven:
         await off_loop(parse, body, EXACT_OFF_LOOP_BYTES)
         value: T = unproven.value  # type: ignore[assignment]  # what `decode` would have returned
         return value

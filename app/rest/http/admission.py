@@ -1,8 +1,8 @@
 """How many requests are worked on at once, in pools by what they need; any excess is refused at once.
 
 A pool has places, a queue with a short wait, and a budget of bytes for the bodies of requests with a place. No body is
-read before its request has a place, and no request has two (`Holder`). Plain requests of authorize and OPA's endpoint
-need none: they are answered, or refused as too late, when they are read (`connections`).
+read before its request has a place, and no request has two (`PlaceHolder`). Plain requests of authorize and OPA's
+endpoint need none: they are answered, or refused as too late, when they are read (`connections`).
 """
 
 import asyncio
@@ -83,14 +83,14 @@ class Pool:
         self._queue: deque[_Waiter] = deque()
 
     def admitted(
-        self, body_bytes: int, began: float | None = None, who: str | None = None, holder: "Holder | None" = None
+        self, body_bytes: int, began: float | None = None, who: str | None = None, holder: "PlaceHolder | None" = None
     ) -> "Place":
         """A place for `async with`, for a request with a body of at most this many bytes.
 
         `began` is when it was read (`klamm.began` of its scope); `who` is its caller, who gets half of the pool at
         most; `holder` is the request. Entering raises OverloadedException, at once or after the longest wait.
         """
-        return Place(self, min(body_bytes, self._bounds.body_bytes), began, who, holder or Holder())
+        return Place(self, min(body_bytes, self._bounds.body_bytes), began, who, holder or PlaceHolder())
 
     async def enter(self, body_bytes: int, began: float | None) -> None:
         bounds = self._bounds
@@ -165,7 +165,7 @@ class Pool:
         return OverloadedException("the service is overloaded; nothing was done, try again shortly")
 
 
-class Holder:
+class PlaceHolder:
     """A request, with those that it makes of the service's own routes in turn.
 
     INVARIANT: it has one place at most. If requests waited for a place while they have another one, those that need
@@ -190,7 +190,7 @@ class Holder:
 class Place:
     __slots__ = ("_began", "_body_bytes", "_holder", "_pool", "_who")
 
-    def __init__(self, pool: Pool, body_bytes: int, began: float | None, who: str | None, holder: Holder) -> None:
+    def __init__(self, pool: Pool, body_bytes: int, began: float | None, who: str | None, holder: PlaceHolder) -> None:
         self._pool = pool
         self._body_bytes = body_bytes
         self._began = began

@@ -9,13 +9,13 @@ from starlette.types import Scope
 
 from app.core.context import Reader, RequestContext
 from app.rest.callers.roles import Caller, read
-from app.rest.http.admission import Holder, Place
+from app.rest.http.admission import Place, PlaceHolder
 from app.rest.http.services import Services
 from app.runtime.authorizer import Authorizer
 from app.runtime.past import Past
 
 HOLDER = "klamm.holder"
-"""The key of the `Holder` in the scope of a request, and in those of the requests that it makes in turn."""
+"""The key of the `PlaceHolder` in the scope of a request, and in those of the requests that it makes in turn."""
 
 
 async def _put_by_the_edge() -> None:
@@ -62,7 +62,7 @@ class Call:
 
     def admitted(self, pool: str, body_bytes: int, began: float | None = None) -> Place:
         """A place for `async with`, as `Pool.admitted` says. INVARIANT: a request has one at most."""
-        holder = self.scope.setdefault(HOLDER, Holder())
+        holder = self.scope.setdefault(HOLDER, PlaceHolder())
         return self.services.admission.pools[pool].admitted(body_bytes, began, self.caller.share, holder)
 
 

@@ -47,7 +47,7 @@ _FORMS: Mapping[str, Form] = MappingProxyType(
 )
 
 
-class Rights(Protocol):
+class ReaderRights(Protocol):
     """Whether the client may be sent more."""
 
     def are_certain(self) -> bool:
@@ -60,7 +60,7 @@ class Rights(Protocol):
 class Connection:
     """Where the events of one stream are written: directly, within a step of the loop."""
 
-    def __init__(self, writer: ReplyWriter, media_type: str, rights: Rights, rounds: Rounds) -> None:
+    def __init__(self, writer: ReplyWriter, media_type: str, rights: ReaderRights, rounds: Rounds) -> None:
         self.media_type = media_type
         self.rights = rights
         self.rounds = rounds

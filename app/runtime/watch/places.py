@@ -17,15 +17,15 @@ _QUICK_BYTES_PER_S = 4 * 1024 * 1024
 """A client that takes so much is soon done, and is left its place even if its caller has more than its share."""
 
 
-class Caller(NamedTuple):
+class PlaceOwner(NamedTuple):
     name: str
     """Callers without a name are one caller: nothing that they say of themselves is proved."""
     is_own: bool = False
     """The service itself: it reads into a file, and is never cut."""
 
 
-class Place:
-    def __init__(self, caller: Caller, now: float) -> None:
+class ReaderPlace:
+    def __init__(self, caller: PlaceOwner, now: float) -> None:
         self.caller = caller
         self.is_cut = False
         """Whether it must be given back now."""
@@ -53,8 +53,8 @@ class Place:
 
 
 class _Waiter(NamedTuple):
-    caller: Caller
-    place: asyncio.Future[Place]
+    caller: PlaceOwner
+    place: asyncio.Future[ReaderPlace]
 
 
 class Places:
@@ -68,11 +68,11 @@ class Places:
         self._clock = clock
         self._queue = queue
         self._wait_s = wait_s
-        self._held: set[Place] = set()
+        self._held: set[ReaderPlace] = set()
         self._waiting: list[_Waiter] = []
 
     @asynccontextmanager
-    async def place(self, caller: Caller) -> AsyncIterator[Place]:
+    async def place(self, caller: PlaceOwner) -> AsyncIterator[ReaderPlace]:
         """Raises OverloadedException if too many wait, or it has waited too long."""
         if len(self._held) < self._count and not self._waiting:
             place = self._new_place(caller)
@@ -83,17 +83,17 @@ class Places:
         finally:
             self.give_back(place)
 
-    def give_back(self, place: Place) -> None:
+    def give_back(self, place: ReaderPlace) -> None:
         """It may be given back before the end, if what is left to send is short."""
         self._held.discard(place)
         self._hand_out()
 
-    def _new_place(self, caller: Caller) -> Place:
-        place = Place(caller, self._clock())
+    def _new_place(self, caller: PlaceOwner) -> ReaderPlace:
+        place = ReaderPlace(caller, self._clock())
         self._held.add(place)
         return place
 
-    async def _next_place(self, caller: Caller) -> Place:
+    async def _next_place(self, caller: PlaceOwner) -> ReaderPlace:
         self._make_room(caller)
         waiter = _Waiter(caller, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
@@ -115,7 +115,7 @@ class Places:
                 self._waiting.remove(waiter)
         return waiter.place.result()
 
-    def _make_room(self, caller: Caller) -> None:
+    def _make_room(self, caller: PlaceOwner) -> None:
         """Refuses the last one of the caller that has most in the queue, if that is full. Raises OverloadedException if
         that is this caller.
         """
@@ -129,7 +129,7 @@ class Places:
         self._waiting.remove(last)
         last.place.set_exception(too_many())
 
-    def _make_way(self, caller: Caller) -> None:
+    def _make_way(self, caller: PlaceOwner) -> None:
         coming = sum(place.is_cut for place in self._held)
         if coming >= len(self._waiting):
             return

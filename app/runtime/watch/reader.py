@@ -22,7 +22,7 @@ from app.runtime.continuity import transactions_of
 from app.runtime.pace import Pace
 from app.runtime.watch.image_parts import ImageLeftException, ImageParts
 from app.runtime.watch.lines import SLICE_BYTES, Line, Part, State
-from app.runtime.watch.places import Caller, Place
+from app.runtime.watch.places import PlaceOwner, ReaderPlace
 from app.runtime.watch.recent import MAX_BYTES, is_too_long, transaction_line
 from app.runtime.watch.rounds import PushResult
 from app.runtime.watch.watchers import Watchers
@@ -112,7 +112,7 @@ class _Reader:
         self._held_at: float | None = None
         """Since when it has been held back."""
         self._max_behind = MAX_BYTES if request.is_own else _MAX_BEHIND
-        self._caller = Caller(request.caller, request.is_own)
+        self._caller = PlaceOwner(request.caller, request.is_own)
 
     @property
     def token(self) -> str | None:
@@ -130,7 +130,7 @@ class _Reader:
         while True:
             before = self._offset
             async with AsyncExitStack() as held:
-                place: Place | None = None
+                place: ReaderPlace | None = None
                 if self._encodes_for_itself():
                     place = await held.enter_async_context(self._watchers.pages.place(self._caller))
                 lines = await self._next_lines()
@@ -155,7 +155,7 @@ class _Reader:
             self._request.acl_filter is not None and recent.has_after(self._offset)
         )
 
-    def _check_pace(self, asked_at: float, place: Place | None) -> None:
+    def _check_pace(self, asked_at: float, place: ReaderPlace | None) -> None:
         """Raises _EndedError if the reader is too slow."""
         is_late = self._clock() - asked_at > _SLOW_S
         if (place is not None and place.is_cut) or (

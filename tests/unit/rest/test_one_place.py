@@ -13,7 +13,7 @@ from app.console.forms import MAX_UNAUTHENTICATED_BYTES
 from app.console.routes import console_routes
 from app.metrics.declared import ADMISSION_POOLS, Metrics
 from app.rest.app import AppOptions, create_rest_app
-from app.rest.http.admission import BOUNDS, Admission, Holder
+from app.rest.http.admission import BOUNDS, Admission, PlaceHolder
 from tests.unit.console.browser import KEY, browsing
 from tests.unit.regressions.guarded import guarded
 from tests.unit.rest.harness import ADMIN, Service, allow
@@ -58,7 +58,7 @@ async def test_questions_about_the_past_keep_nothing_from_those_about_the_presen
 
 @pytest.mark.parametrize("first", ADMISSION_POOLS)
 async def test_a_request_that_has_a_place_gets_no_other(first: str) -> None:
-    pools, holder = Admission(Metrics()).pools, Holder()
+    pools, holder = Admission(Metrics()).pools, PlaceHolder()
     async with pools[first].admitted(0, None, None, holder):
         for pool in pools.values():
             with pytest.raises(RuntimeError, match="while it has one"):

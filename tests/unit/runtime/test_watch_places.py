@@ -8,10 +8,10 @@ import pytest
 
 from app.core.kafka.errors import OverloadedException
 from app.runtime.watch.lines import Line
-from app.runtime.watch.places import Caller, Place, Places
+from app.runtime.watch.places import PlaceOwner, Places, ReaderPlace
 from tests.virtual_time import in_virtual_time, now
 
-GREEDY, OTHER, THIRD = Caller("greedy"), Caller("other"), Caller("third")
+GREEDY, OTHER, THIRD = PlaceOwner("greedy"), PlaceOwner("other"), PlaceOwner("third")
 MIB = 1024 * 1024
 
 
@@ -19,14 +19,14 @@ class Crowd:
     """Who has a place, who was refused, and who was cut. One that is cut gives its place back."""
 
     def __init__(self, places: Places) -> None:
-        self.held: list[Caller] = []
-        self.refused: list[Caller] = []
-        self.cut: list[Caller] = []
+        self.held: list[PlaceOwner] = []
+        self.refused: list[PlaceOwner] = []
+        self.cut: list[PlaceOwner] = []
         self._places = places
         self._tasks: list[asyncio.Task[None]] = []
         self._leave: dict[asyncio.Task[Any] | None, asyncio.Event] = {}
 
-    def come(self, caller: Caller, bytes_per_s: float = 0.0) -> asyncio.Task[None]:
+    def come(self, caller: PlaceOwner, bytes_per_s: float = 0.0) -> asyncio.Task[None]:
         task = asyncio.create_task(self._read(caller, bytes_per_s))
         self._tasks.append(task)
         self._leave[task] = asyncio.Event()
@@ -35,7 +35,7 @@ class Crowd:
     def leave(self, task: asyncio.Task[None]) -> None:
         self._leave[task].set()
 
-    async def _read(self, caller: Caller, bytes_per_s: float) -> None:
+    async def _read(self, caller: PlaceOwner, bytes_per_s: float) -> None:
         try:
             async with self._places.place(caller) as place:
                 self.held.append(caller)
@@ -46,7 +46,7 @@ class Crowd:
         except OverloadedException:
             self.refused.append(caller)
 
-    async def _take(self, place: Place, bytes_per_s: float, leave: asyncio.Event) -> None:
+    async def _take(self, place: ReaderPlace, bytes_per_s: float, leave: asyncio.Event) -> None:
         line = Line("acls", None, b"")
         place.keep([line])
         while not (place.is_cut or leave.is_set()):
@@ -143,7 +143,7 @@ async def test_reader_that_takes_nothing_gives_way_to_another_of_its_caller() ->
 async def test_the_service_itself_is_never_cut() -> None:
     async with Crowd(snapshots()) as crowd:
         for _ in range(4):
-            crowd.come(Caller("", is_own=True))
+            crowd.come(PlaceOwner("", is_own=True))
         await asyncio.sleep(3)
         crowd.come(OTHER)
         await asyncio.sleep(10)

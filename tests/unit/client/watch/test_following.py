@@ -13,7 +13,7 @@ from app.client.http.exchange import Exchange
 from app.client.http.replies import ServiceError
 from app.client.http.service import Service
 from app.client.watch import following as following_module
-from app.client.watch.following import Following
+from app.client.watch.following import WatchRun
 from tests.scripted_server import Answer, ScriptedServer, Step, hang_up, problem
 
 EPOCH = "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11"
@@ -73,7 +73,7 @@ class Watch:
         self.told: list[str] = []
         self.events: list[str] = []
         with ScriptedServer(*script) as server, Service(Access(server.url, "User:a", timeout_s=5.0)) as service:
-            self.following = Following(
+            self.following = WatchRun(
                 service,
                 {"principal": query} if query else {},
                 self.told.append,
