@@ -19,7 +19,7 @@ STALE_S = 10.0
 """From this age on, other URLs are probed."""
 FRESHER_S = 5.0
 """So much fresher another URL must be to be followed instead."""
-STAY_S = 30.0
+STAY_S = 10.0
 """At most one change of URL in this time, unless the stream broke."""
 PROBE_EVERY_S = 5.0
 PROBED_S = 30.0
@@ -205,6 +205,8 @@ class Following:
 
     def broke(self, now: float) -> None:
         """The stream has ended, or nobody was reached: the next URL is asked to go on."""
+        # INVARIANT: who did not choose the stream that follows may leave it as soon as it is known to be old.
+        self._changed_at = None
         self._probed.pop(self._url, None)
         self._change(self._freshest_other(now))
 
@@ -234,7 +236,7 @@ class Following:
         return Action.PROBE
 
     def probed(self, url: int, code: str | None, age_s: float | None, now: float) -> None:
-        """What the first bookmark of another URL said, or by which code the position was refused there.
+        """What a Probe of another URL brought, or by which code the position was refused there.
 
         Who says that the position is not a part of the history knows the history's head.
         """
@@ -280,6 +282,23 @@ class Following:
 
     def _known(self, now: float) -> dict[int, float]:
         return {url: at for url, (at, asked_at) in self._probed.items() if now - asked_at <= PROBED_S}
+
+
+class Probe:
+    """What the bookmarks of another URL say of its state.
+
+    A bookmark that is followed by more is as old as the records that were sent before it, not as the sender's state.
+    """
+
+    def __init__(self) -> None:
+        self.age_s: float | None = None
+        self._token: Token | None = None
+
+    def bookmark(self, token: Token, age_s: float) -> bool:
+        """Whether more is read: not once it is fresh, or the sender had no more to send."""
+        is_last = token == self._token or age_s <= STALE_S - FRESHER_S
+        self._token, self.age_s = token, max(0.0, age_s)
+        return not is_last
 
 
 def _table(token: Token, rows: Sequence[tuple[UUID, int]]) -> Epochs | None:

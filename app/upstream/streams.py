@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from app.core.following import Action, Following
+from app.core.following import Action, Following, Probe
 from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
 from app.formats.feed_events import Bookmark, End, Event, NoEventError
 from app.upstream.chain import FollowerChain
 from app.upstream.connection import Connection, RefusedError, cut, unavailable
-from app.upstream.stream import WatchStream, opened, poison_of
+from app.upstream.stream import WatchStream, opened, poison_of, token_in
 
 _CHECK_S = 0.5
 _PROBE_S = 5.0
@@ -149,10 +149,10 @@ class UpstreamStreams:
 
     async def _probed(self, number: int) -> None:
         """Asks how old the state of another service is."""
-        code, age_s = None, None
+        code, probe = None, Probe()
         try:
             async with asyncio.timeout(_PROBE_S):
-                age_s = await self._age_at(self._urls[number])
+                await self._take_bookmarks(self._urls[number], probe)
         except RefusedError as refused:
             code = refused.code
         except (StoreUnavailableException, NoEventError, TimeoutError):
@@ -161,17 +161,21 @@ class UpstreamStreams:
             _log.exception("upstream_probe_failed")
         finally:
             self._probe = None
-        self.following.probed(number, code, age_s, self._clock())
+        self.following.probed(number, code, probe.age_s, self._clock())
 
-    async def _age_at(self, url: str) -> float | None:
-        """None: it follows this service. Raises RefusedError, StoreUnavailableException, NoEventError."""
+    async def _take_bookmarks(self, url: str, probe: Probe) -> None:
+        """None of a service that follows this one. Raises RefusedError, StoreUnavailableException, NoEventError."""
         stream = await opened(self._connection, url, self.following.held, self.chain.asking())
         try:
-            while not isinstance(event := await stream.next(), Bookmark):
-                pass
+            reads_on = True
+            while reads_on:
+                event = await stream.next()
+                if isinstance(event, Bookmark):
+                    if event.chain and self.chain.own in event.chain:
+                        return
+                    reads_on = probe.bookmark(token_in(event.token), event.age_ms / 1000)
         finally:
             await stream.close()
-        return None if event.chain and self.chain.own in event.chain else event.age_ms / 1000
 
 
 class _Check:

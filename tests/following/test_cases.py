@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from app.core.epochs import Cause, Epoch, Epochs, may_replace
-from app.core.following import Following
+from app.core.following import Following, Probe
 from app.core.token import Token
 
 Row = Mapping[str, Any]
@@ -22,6 +22,7 @@ _KEYS = {
     "judge": {"epochs", "last_offset", "position", "store_time", "standing"},
     "replace": {"held", "offered", "epochs", "cause", "may_replace"},
     "follow": {"urls", "held", "epochs", "steps"},
+    "probe": {"bookmarks", "age_s"},
 }
 _FOLLOWED = {1, 2, 3, 4, 5, 6, 7, 10, 11, 13}
 """The items of the issue that are about following."""
@@ -55,6 +56,11 @@ def test_case(case: Row) -> None:
         assert offered is not None
         may = may_replace(_token(case["held"]), offered, _epochs(case["epochs"]), Cause[case["cause"]])
         assert may is case["may_replace"]
+    elif case["kind"] == "probe":
+        probe = Probe()
+        for token, age_s, reads_on in case["bookmarks"]:
+            assert probe.bookmark(_known(token), age_s) is reads_on
+        assert probe.age_s == case["age_s"]
     else:
         following = Following(case["urls"], _token(case["held"]))
         for step in case["steps"]:

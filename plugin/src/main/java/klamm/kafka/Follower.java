@@ -146,7 +146,7 @@ final class Follower implements AutoCloseable {
             }
             following.opened(now());
             feed.begin();
-            read(connection, new Lines(answer.body()), new Clock(asked, askedWall));
+            read(url, connection, new Lines(answer.body()), new Clock(asked, askedWall));
         } catch (IOException fault) {
             following.broke(now());
             tell(url, fault.toString());
@@ -203,7 +203,7 @@ final class Follower implements AutoCloseable {
     }
 
     /** Reads until the stream is to be left, and has told `following` why. */
-    private void read(Connection connection, Lines lines, Clock clock) throws IOException, FeedException {
+    private void read(URI url, Connection connection, Lines lines, Clock clock) throws IOException, FeedException {
         while (!isClosed()) {
             // A moment later, so that the check finds the time over.
             connection.expireIn((long) (following.leftS(now()) * MS_PER_S) + 2);
@@ -217,8 +217,8 @@ final class Follower implements AutoCloseable {
             probes.answers().forEach(each -> following.probed(each.url(), each.code(), each.ageS(), each.at()));
             Action action = following.check(now());
             if (action == Action.LEAVE) {
-                LOG.warn("the feed of Klamm is left: nothing that counts came from {} in time, or another is fresher",
-                    connection);
+                LOG.warn("the feed of Klamm at {} is left for {}: its state is {} s old, or nothing that counts came",
+                    url, urls.get(following.ask().url()), following.ageS(now()));
                 return;
             }
             if (action == Action.PROBE) {

@@ -24,7 +24,7 @@ final class Following {
     /** So much fresher another URL must be to be followed instead. */
     static final double FRESHER_S = 5;
     /** At most one change of URL in this time, unless the stream broke. */
-    static final double STAY_S = 30;
+    static final double STAY_S = 10;
     static final double PROBE_EVERY_S = 5;
     /** For so long the answer to a probe is used. */
     static final double PROBED_S = 30;
@@ -287,6 +287,8 @@ final class Following {
 
     /** The stream has ended, or nobody was reached: the next URL is asked to go on. */
     void broke(double now) {
+        // INVARIANT: who did not choose the stream that follows may leave it as soon as it is known to be old.
+        changedAt = null;
         probed.remove(url);
         change(freshestOther(now));
     }
@@ -323,7 +325,7 @@ final class Following {
     }
 
     /**
-     * What the first bookmark of another URL said, or by which code the position was refused there. Who says that the
+     * What a {@link Probe} of another URL brought, or by which code the position was refused there. Who says that the
      * position is no part of the history knows the history's head.
      *
      * @param ageS null: it did not say

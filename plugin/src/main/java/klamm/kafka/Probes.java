@@ -65,25 +65,25 @@ final class Probes implements AutoCloseable {
 
     private Answer answer(int number, URI url, Token held) {
         String code = null;
-        Double ageS = null;
+        Probe probe = new Probe();
         try (Connection connection = current.set(link.to(url, HEADERS))) {
             connection.expireIn(CONNECT_MS);
             connection.connect();
             connection.expireIn(ANSWER_MS);
             Response answer = connection.get(Follower.path(held));
             if (answer.status() == Response.OK) {
-                ageS = age(answer.body());
+                takeBookmarks(answer.body(), probe);
             } else {
                 code = Refusal.of(answer).code();
             }
-        } catch (IOException | RuntimeException fault) {
-            // It has not said how old its state is.
+        } catch (IOException | FeedException | RuntimeException fault) {
+            // What it has said until then counts.
         }
-        return new Answer(number, code, ageS, System.nanoTime() / NANOS_PER_S);
+        return new Answer(number, code, probe.ageS(), System.nanoTime() / NANOS_PER_S);
     }
 
-    /** What the first bookmark says; null if there is none. Longer lines are none. */
-    private static Double age(InputStream body) throws IOException {
+    /** Until the probe has what it needs. Longer lines are passed over. */
+    private static void takeBookmarks(InputStream body, Probe probe) throws IOException, FeedException {
         InputStream in = new BufferedInputStream(body);
         byte[] line = new byte[MOST_OF_LINE];
         int length = 0;
@@ -97,11 +97,19 @@ final class Probes implements AutoCloseable {
             }
             JsonNode event = length == 0 || length > MOST_OF_LINE ? null : parse(line, length);
             length = 0;
-            if (event != null && event.path("type").asText().equals("bookmark")) {
-                return event.path("age_ms").isNumber() ? event.path("age_ms").asLong() / MS_PER_S : null;
+            if (event != null && !goesOn(event, probe)) {
+                return;
             }
         }
-        return null;
+    }
+
+    private static boolean goesOn(JsonNode event, Probe probe) throws FeedException {
+        if (!event.path("type").asText().equals("bookmark")) {
+            return true;
+        }
+        Token token = Token.parse(event.path("token").asText());
+        JsonNode ageMs = event.path("age_ms");
+        return ageMs.isNumber() && probe.bookmark(token, ageMs.asLong() / MS_PER_S);
     }
 
     private static JsonNode parse(byte[] line, int length) {

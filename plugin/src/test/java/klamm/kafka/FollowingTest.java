@@ -37,7 +37,8 @@ final class FollowingTest {
     private static final Map<String, Set<String>> FIELDS = Map.of(
         "judge", Set.of("epochs", "last_offset", "position", "store_time", "standing"),
         "replace", Set.of("held", "offered", "epochs", "cause", "may_replace"),
-        "follow", Set.of("urls", "held", "epochs", "steps"));
+        "follow", Set.of("urls", "held", "epochs", "steps"),
+        "probe", Set.of("bookmarks", "age_s"));
 
     private final Map<String, UUID> ids = new HashMap<>();
     private final List<JsonNode> cases = new ArrayList<>();
@@ -88,8 +89,19 @@ final class FollowingTest {
                     new Step(step).run(following);
                 }
             }
+            case "probe" -> checkProbe(row);
             default -> fail(kind);
         }
+    }
+
+    private void checkProbe(JsonNode row) {
+        Probe probe = new Probe();
+        for (JsonNode each : row.path("bookmarks")) {
+            boolean readsOn = probe.bookmark(token(each.get(0)), each.get(1).doubleValue());
+            assertEquals(each.get(2).booleanValue(), readsOn, row::toString);
+        }
+        Double expected = row.path("age_s").isNull() ? null : Double.valueOf(row.path("age_s").doubleValue());
+        assertEquals(expected, probe.ageS());
     }
 
     private static Set<String> names(JsonNode fields) {
