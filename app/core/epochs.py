@@ -148,9 +148,17 @@ def is_later(epoch: UUID, than: UUID) -> bool:
     return epoch.version == _RISING and (than.version != _RISING or epoch.int > than.int)
 
 
-def next_epoch(at: datetime, known: Iterable[UUID], noise: UUID) -> UUID:
-    """An epoch that is later than all that are known, whatever the clock says; `noise` is a fresh random UUID."""
+def next_epoch(
+    at: datetime, known: Iterable[UUID], noise: UUID, last: UUID | None = None, last_began_at: datetime | None = None
+) -> UUID:
+    """An epoch that is later than all that are known, whatever the clock says; `noise` is a fresh random UUID.
+
+    A forged position may have put the last epoch ahead of the clock. Half of the time since it began is added to its
+    time, so that what begins after a restore is later than what began before the restore and was lost.
+    """
     began_ms = [int(at.timestamp() * 1000), *((each.int >> 80) + 1 for each in known if each.version == _RISING)]
+    if last is not None and last_began_at is not None and last.version == _RISING:
+        began_ms.append((last.int >> 80) + (at - last_began_at) // timedelta(milliseconds=2))
     ms = min(max(began_ms), _LAST_MS)
     # The variant and the random bits are the noise's.
     return UUID(int=ms << 80 | _RISING << 76 | noise.int & _BEHIND_THE_VERSION)

@@ -265,6 +265,37 @@ async def test_epoch_of_a_clock_that_was_days_ahead_is_never_invalid(
     assert await feed.standing_of(Token(ahead, 1)) is Standing.PART
 
 
+async def test_epoch_after_a_restore_is_later_than_those_it_lost_though_a_forged_one_is_ahead(
+    store_url: str, database: Connection
+) -> None:
+    now = await database.fetchval("SELECT clock_timestamp()")
+    await database.execute("UPDATE acl_head SET epoch = $1", next_epoch(now + timedelta(hours=12), [], uuid4()))
+    copy = await database.fetchrow("SELECT * FROM acl_head")
+    # Three epochs begin within a minute; then the store is put back, and the next one begins 40 s later.
+    lost = []
+    for seconds in (20, 21, 40):
+        lost.append(await _epoch_of_another_process(store_url, database, seconds))
+    await database.execute("DELETE FROM acl_record")
+    await database.execute("DELETE FROM acl")
+    await database.execute(
+        "UPDATE acl_head SET epoch = $1, last_offset = $2, hash = $3, digest = $4, digest_offset = $5",
+        *(copy[name] for name in ("epoch", "last_offset", "hash", "digest", "digest_offset")),
+    )
+    begun = await _epoch_of_another_process(store_url, database, 80)
+
+    assert all(is_later(begun, each) for each in lost)
+
+
+async def _epoch_of_another_process(store_url: str, database: Connection, seconds: int) -> UUID:
+    """That of its first write, so many seconds after the copy was made."""
+    await database.execute("UPDATE acl_epoch SET began_at = began_at - $1::float8 * interval '1 s'", float(seconds))
+    store = PostgresAclStore(DatabaseUrl.parse(store_url), PATIENT)
+    written = await store.write([create(topic(f"t{seconds}"))], KnownHistory())
+    await store.close()
+    await database.execute("UPDATE acl_epoch SET began_at = began_at + $1::float8 * interval '1 s'", float(seconds))
+    return written.epoch
+
+
 async def test_all_who_ask_at_once_share_a_read(
     store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection
 ) -> None:

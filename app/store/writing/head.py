@@ -36,7 +36,8 @@ _LOCK_HEAD = """WITH head AS MATERIALIZED (
         coalesce(xmin::text::bigint = written_by, true) AS is_as_written
     FROM acl_head FOR UPDATE
 )
-SELECT *, clock_timestamp() AS recorded_at, pg_postmaster_start_time() AS started_at,
+SELECT *, (SELECT began_at FROM acl_epoch WHERE acl_epoch.epoch = head.epoch) AS epoch_began_at,
+    clock_timestamp() AS recorded_at, pg_postmaster_start_time() AS started_at,
     (SELECT oid FROM pg_database WHERE datname = current_database()) AS database
 FROM head"""
 
@@ -101,6 +102,7 @@ class LockedHead:
     """
 
     epoch: UUID
+    epoch_began_at: datetime | None  # None if that was while this waited for the lock
     last_offset: int
     hash: bytes
     identity: ServerIdentity
@@ -125,7 +127,8 @@ class LockedHead:
     def beginning(self, why: EpochReason, later_than: Iterable[UUID] = ()) -> "LockedHead":
         """The same with a new epoch, which is written with the next `move_head`."""
         known = [self.epoch, *later_than]
-        return replace(self, epoch=next_epoch(self.recorded_at, known, uuid4()), begins=why)
+        epoch = next_epoch(self.recorded_at, known, uuid4(), self.epoch, self.epoch_began_at)
+        return replace(self, epoch=epoch, epoch_began_at=self.recorded_at, begins=why)
 
 
 async def lock_head(
@@ -145,6 +148,7 @@ async def lock_head(
     written_on = ServerIdentity(row["system_identifier"], row["timeline"])
     head = LockedHead(
         epoch=UUID(bytes=row["epoch"].bytes),
+        epoch_began_at=row["epoch_began_at"],
         last_offset=row["last_offset"],
         hash=row["hash"],
         identity=written_on if identity == UNKNOWN_SERVER else identity,
