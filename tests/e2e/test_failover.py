@@ -13,7 +13,7 @@ from tests.e2e.clusters import promote, standby_of
 from tests.e2e.crowd import question_of
 from tests.e2e.history import seven_of
 from tests.e2e.outside import Outside
-from tests.e2e.postgres import OwnPostgres
+from tests.e2e.postgres import OwnPostgres, sql
 from tests.e2e.relay import relay_to
 from tests.e2e.service import Service, action, binding, context, eventually, replica_on
 from tests.proxy import Proxy
@@ -92,6 +92,25 @@ def test_a_standby_serves_and_once_promoted_without_its_tail_it_goes_on_in_anoth
                 assert replica.authorize("User:alice", action("kept"), at_least=kept) == ALLOWED
                 refused = replica.post("/v1/authorize", {**question_of(["kept"]), "at_least": lost}, status=409)
                 assert refused["code"] == "TOKEN_EPOCH_MISMATCH"
+
+
+def test_a_standby_that_has_connected_anew_and_hears_nothing_is_as_old_as_before(tmp_path: Path) -> None:
+    with pair(tmp_path) as both:
+        both.writer.create(binding("kept"))
+        both.wire.freeze()
+        both.writer.create(binding("lost"))
+        eventually(
+            lambda: both.reader.metric("klamm_feed_age_seconds") > _BEHIND_S, "the reader says that it is behind"
+        )
+        both.wire.trip, both.wire.then = b"START_REPLICATION", "silence"
+        both.wire.thaw()
+        both.wire.cut()
+        began = "SELECT count(*) FROM pg_stat_wal_receiver WHERE last_msg_send_time = last_msg_receipt_time"
+        eventually(lambda: both.wire.trip is None and sql(both.standby_dsn, began) == [(1,)], "it has connected anew")
+        polls = both.reader.metric("klamm_feed_polls_total")
+        eventually(lambda: both.reader.metric("klamm_feed_polls_total") > polls + 1, "the reader has polled")
+
+        assert both.reader.metric("klamm_feed_age_seconds") > _BEHIND_S
 
 
 def _takes_no_update(replica: Service) -> None:

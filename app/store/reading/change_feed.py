@@ -97,7 +97,8 @@ async def _is_set_within(event: asyncio.Event, timeout_s: float) -> bool:
 _ROWS_AT_ONCE = 1_000  # what a driver decodes in one step of the event loop: a few milliseconds
 
 # One statement is one snapshot of the database. Offsets are dense, so the range to read is known beforehand: what fits
-# the limit, or the whole first transaction.
+# the limit, or the whole first transaction. A WAL receiver that has just begun shows one time for both messages, that
+# of its own start.
 _POLL = """SELECT h.cluster_id, h.epoch, h.last_offset, h.hash AS head_hash, h.log_start_offset,
     CASE h.digest_offset WHEN h.last_offset THEN h.digest END AS digest,
     CASE $1::bigint WHEN h.last_offset THEN h.hash WHEN 0 THEN $3::bytea
@@ -106,8 +107,9 @@ _POLL = """SELECT h.cluster_id, h.epoch, h.last_offset, h.hash AS head_hash, h.l
     coalesce((SELECT min(expires_at) FROM acl) <= clock_timestamp(), false) AS holds_ended,
     CASE WHEN pg_is_in_recovery() THEN clock_timestamp() - greatest(
         coalesce(pg_last_xact_replay_timestamp(), (SELECT checkpoint_time FROM pg_control_checkpoint())),
-        CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn()
-            THEN (SELECT last_msg_receipt_time FROM pg_stat_wal_receiver) END
+        (SELECT least(last_msg_send_time, last_msg_receipt_time) FROM pg_stat_wal_receiver
+            WHERE last_msg_send_time <> last_msg_receipt_time
+            AND pg_last_wal_replay_lsn() >= greatest(latest_end_lsn, pg_last_wal_receive_lsn()))
     ) END AS behind,
     r.*
 FROM acl_head AS h
@@ -267,8 +269,8 @@ class PostgresChangeFeed:
 def _behind_s(row: Row) -> float:
     """How far a standby may be behind; 0 on a primary.
 
-    It knows of nothing later than what it has replayed; or, where that is all that it has received and the role may see
-    so, than when it last heard of the primary.
+    It knows of nothing later than what it has replayed; or, where that is all that the primary had and the role may see
+    so, than when the primary last said so. What it sent may have been long on its way.
     """
     behind: timedelta | None = row["behind"]
     return 0.0 if behind is None else max(0.0, behind.total_seconds())
