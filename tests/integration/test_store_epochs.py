@@ -271,6 +271,7 @@ async def test_epoch_after_a_restore_is_later_than_those_it_lost_though_a_forged
     now = await database.fetchval("SELECT clock_timestamp()")
     await database.execute("UPDATE acl_head SET epoch = $1", next_epoch(now + timedelta(hours=12), [], uuid4()))
     copy = await database.fetchrow("SELECT * FROM acl_head")
+    assert copy is not None
     # Three epochs begin within a minute; then the store is put back, and the next one begins 40 s later.
     lost = [await _epoch_of_another_process(store_url, database, seconds) for seconds in (20, 21, 40)]
     await database.execute("DELETE FROM acl_record")
