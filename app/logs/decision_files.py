@@ -9,11 +9,11 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.formats.clock import SYSTEM_CLOCK, Clock
 from app.formats.command_errors import UsageError
 from app.formats.lines import append_whole
 from app.logs.lines import OncePerMinute
@@ -34,6 +34,7 @@ class FileBounds:
     rotate_bytes: int
     rotate_s: float
     retention_bytes: int
+    clock: Clock = SYSTEM_CLOCK
 
 
 class _OpenFile:
@@ -66,12 +67,12 @@ class _OpenFile:
 
 
 class DecisionFiles:
-    """The folder to which one process writes, from one thread. `clock` must be monotonic."""
+    """The folder to which one process writes, from one thread."""
 
-    def __init__(self, bounds: FileBounds, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, bounds: FileBounds, metrics: Metrics) -> None:
         self._bounds = bounds
         self._metrics = metrics
-        self._clock = clock
+        self._clock = bounds.clock.monotonic
         self._file: _OpenFile | None = None
         self._number = 0
         self._left_over = True
@@ -79,7 +80,7 @@ class DecisionFiles:
         self._closed_bytes = bounds.retention_bytes
         """Bytes closed since the closed files were last counted; at first enough to count them."""
         self._deleted = 0
-        self._may_tell = OncePerMinute(clock)
+        self._may_tell = OncePerMinute()
         self._device = _device_of(bounds.folder)
 
     def append(self, lines: bytes) -> None:
@@ -185,7 +186,7 @@ class DecisionFiles:
                     else:
                         self._deleted += 1
                         self._metrics.decision_log_files_deleted += 1
-        if (failed or self._deleted > deleted) and self._may_tell.is_due():
+        if (failed or self._deleted > deleted) and self._may_tell.is_due(self._clock()):
             why = "the closed files exceeded decision.log.retention.bytes; some may not have been ingested"
             extra = {"files": self._deleted, "not_permitted": failed, "folder": folder, "why": why}
             _LOG.warning("decision_log_files_deleted", extra=extra)
