@@ -147,7 +147,9 @@ class DecisionFiles:
     def _opened(self) -> _OpenFile:
         for _ in range(_ATTEMPTS):
             self._number += 1
-            path = self._bounds.folder / f"{_OPEN}{_start()}-{os.getpid()}-{self._number}{_END}"
+            path = (
+                self._bounds.folder / f"{_OPEN}{_stamp(self._bounds.clock.wall())}-{os.getpid()}-{self._number}{_END}"
+            )
             try:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
                 descriptor = os.open(path, flags, _FILE_MODE)
@@ -221,10 +223,9 @@ def _device_of(path: Path) -> int | None:
         return None
 
 
-def _start() -> str:
-    now_ns = time.time_ns()
-    seconds, rest = divmod(now_ns, 1_000_000_000)
-    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}.{rest // 1_000:06d}Z"
+def _stamp(now: float) -> str:
+    seconds, rest = divmod(now, 1)
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}.{int(rest * 1_000_000):06d}Z"
 
 
 def _names(folder: Path, start: str, ends: tuple[str, ...]) -> list[str]:

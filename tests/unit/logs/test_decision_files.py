@@ -91,7 +91,7 @@ async def test_a_file_that_is_old_enough_is_closed_though_nothing_comes(tmp_path
     freeze(59)
     files.tidy()
     assert files.tidy_s() == pytest.approx(1)
-    assert names(tmp_path)[0].startswith("_")
+    assert names(tmp_path)[0].startswith("_decisions-20270115T080000.000")
     freeze(1)
     assert files.tidy_s() == 0
     files.tidy()
