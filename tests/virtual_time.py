@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec
 
+from app.formats.clock import Clock
+
 P = ParamSpec("P")
 
 
@@ -58,6 +60,14 @@ def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
 def now() -> float:
     """Seconds since the test began."""
     return asyncio.get_running_loop().time()
+
+
+EPOCH_S = 1_800_000_000.0
+"""The wall clock's time when virtual time begins."""
+
+
+VIRTUAL_CLOCK = Clock(monotonic=now, wall=lambda: EPOCH_S + now(), jitter=lambda _least, most: most)
+"""Goes with the test's event loop. Nothing is drawn: rests are as long as they may be, so that times are exact."""
 
 
 def freeze(seconds: float) -> None:

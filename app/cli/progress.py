@@ -1,20 +1,20 @@
 """Progress of a long command: a bar on a terminal, elsewhere a line every few seconds."""
 
-import time
-from collections.abc import Callable
 from typing import Self, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from app.formats.clock import SYSTEM_CLOCK, Clock
+
 LINE_EVERY_S = 5.0
 
 
 class ProgressDisplay:
-    def __init__(self, stream: TextIO, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stream: TextIO, *, quiet: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         self._stream = stream
         self._lines = not quiet and not stream.isatty()
-        self._clock = clock
+        self._clock = clock.monotonic
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),

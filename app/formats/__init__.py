@@ -2,7 +2,7 @@
 
 Readers from a stream of bytes to bindings, and writers from bindings to text, one file a format; `registry` names them.
 A reader never guesses: what it can't read for certain it tells, with line and field. A writer refuses what its format
-can't say (`FormatLimitError`) before it writes anything.
+can't say (`FormatLimitError`) before it writes anything. The `Clock` of all options stands here too, below all of them.
 May import: core, the standard library, msgspec and PyYAML. Called by: cli (files), rest (the shape of a binding in
 JSON), client, import and pipeline (changes that are tried).
 """

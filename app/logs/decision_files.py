@@ -9,11 +9,11 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.formats.clock import SYSTEM_CLOCK, Clock
 from app.formats.command_errors import UsageError
 from app.formats.lines import append_whole
 from app.logs.lines import OncePerMinute
@@ -34,6 +34,7 @@ class FileBounds:
     rotate_bytes: int
     rotate_s: float
     retention_bytes: int
+    clock: Clock = SYSTEM_CLOCK
 
 
 class _OpenFile:
@@ -66,12 +67,12 @@ class _OpenFile:
 
 
 class DecisionFiles:
-    """The folder to which one process writes, from one thread. `clock` must be monotonic."""
+    """The folder to which one process writes, from one thread."""
 
-    def __init__(self, bounds: FileBounds, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, bounds: FileBounds, metrics: Metrics) -> None:
         self._bounds = bounds
         self._metrics = metrics
-        self._clock = clock
+        self._clock = bounds.clock.monotonic
         self._file: _OpenFile | None = None
         self._number = 0
         self._left_over = True
@@ -79,7 +80,7 @@ class DecisionFiles:
         self._closed_bytes = bounds.retention_bytes
         """Bytes closed since the closed files were last counted; at first enough to count them."""
         self._deleted = 0
-        self._may_tell = OncePerMinute(clock)
+        self._may_tell = OncePerMinute()
         self._device = _device_of(bounds.folder)
 
     def append(self, lines: bytes) -> None:
@@ -146,7 +147,9 @@ class DecisionFiles:
     def _opened(self) -> _OpenFile:
         for _ in range(_ATTEMPTS):
             self._number += 1
-            path = self._bounds.folder / f"{_OPEN}{_start()}-{os.getpid()}-{self._number}{_END}"
+            path = (
+                self._bounds.folder / f"{_OPEN}{_stamp(self._bounds.clock.wall())}-{os.getpid()}-{self._number}{_END}"
+            )
             try:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
                 descriptor = os.open(path, flags, _FILE_MODE)
@@ -185,7 +188,7 @@ class DecisionFiles:
                     else:
                         self._deleted += 1
                         self._metrics.decision_log_files_deleted += 1
-        if (failed or self._deleted > deleted) and self._may_tell.is_due():
+        if (failed or self._deleted > deleted) and self._may_tell.is_due(self._clock()):
             why = "the closed files exceeded decision.log.retention.bytes; some may not have been ingested"
             extra = {"files": self._deleted, "not_permitted": failed, "folder": folder, "why": why}
             _LOG.warning("decision_log_files_deleted", extra=extra)
@@ -220,10 +223,9 @@ def _device_of(path: Path) -> int | None:
         return None
 
 
-def _start() -> str:
-    now_ns = time.time_ns()
-    seconds, rest = divmod(now_ns, 1_000_000_000)
-    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}.{rest // 1_000:06d}Z"
+def _stamp(now: float) -> str:
+    seconds, rest = divmod(now, 1)
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}.{int(rest * 1_000_000):06d}Z"
 
 
 def _names(folder: Path, start: str, ends: tuple[str, ...]) -> list[str]:

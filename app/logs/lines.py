@@ -4,7 +4,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -29,12 +29,11 @@ Request = TypeVar("Request")
 
 
 class OncePerMinute:
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._next = float("-inf")
 
-    def is_due(self) -> bool:
-        now = self._clock()
+    def is_due(self, now: float) -> bool:
+        """`now` is in seconds, on a clock that never goes back."""
         if now < self._next:
             return False
         self._next = now + _TOLD_EVERY_S
@@ -201,7 +200,7 @@ class LineLog(ABC, Generic[Request]):
 
     def _failed(self, fault: Exception) -> None:
         self._failing = True
-        is_news = self._may_tell.is_due()
+        is_news = self._may_tell.is_due(time.monotonic())
         self._failure_told |= is_news
         self._on_failure(fault, is_news=is_news)
         if self.retries:

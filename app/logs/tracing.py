@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
@@ -144,7 +145,7 @@ class _Seldom(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         # The library's templates are the keys, so they are few.
-        return self._due.setdefault(str(record.msg), OncePerMinute()).is_due()
+        return self._due.setdefault(str(record.msg), OncePerMinute()).is_due(time.monotonic())
 
 
 _SELDOM = _Seldom()

@@ -14,22 +14,19 @@ class EndedSessions:
     INVARIANT: no ended session is ever taken for one that goes on. If too many end, all end that there are.
     """
 
-    def __init__(
-        self, share: Callable[[str], Awaitable[None]] | None = None, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, share: Callable[[str], Awaitable[None]] | None = None) -> None:
         self._share = share
-        self._clock = clock
         self._forgotten_at: dict[str, float] = {}
         self._all_until = 0.0
         """Sessions that began by then have ended."""
 
     async def end(self, session_id: str) -> None:
-        self.add(session_id)
+        self.add(session_id, time.time())
         if self._share is not None:
             await self._share(session_id)
 
-    def add(self, session_id: str) -> None:
-        now = self._clock()
+    def add(self, session_id: str, now: float) -> None:
+        """`now` is in seconds since 1970."""
         if len(self._forgotten_at) >= MOST:
             self._forgotten_at = {each: at for each, at in self._forgotten_at.items() if at > now}
         if len(self._forgotten_at) >= MOST:
@@ -54,4 +51,4 @@ class EndedSessions:
         if isinstance(until, float):
             self._all_until = max(self._all_until, until)
         for each in ids:
-            self.add(str(each))
+            self.add(str(each), time.time())

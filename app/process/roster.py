@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -69,7 +70,7 @@ class Roster:
 
     async def end_session(self, asking: Worker, session_id: str) -> None:
         """Returns when all other workers know of it, or do not answer."""
-        self._ended_sessions.add(session_id)
+        self._ended_sessions.add(session_id, time.time())
         channels = [each.channel for each in self._workers if each is not asking and each.channel is not None]
         asked = (each.ask("session_ended", session_id, timeout_s=ANSWER_TIMEOUT_S) for each in channels)
         await asyncio.gather(*asked, return_exceptions=True)

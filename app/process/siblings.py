@@ -170,7 +170,7 @@ class Siblings:
         elif subject == "end":
             self._end()
         elif subject == "session_ended":
-            self.ended_sessions.add(detail)
+            self.ended_sessions.add(detail, time.time())
         elif subject == "sessions_ended":
             self.ended_sessions.take(detail)
         elif self._probe is not None and subject == "families":

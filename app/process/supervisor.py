@@ -49,8 +49,8 @@ class Drain:
 class Restarts:
     """How long to wait before restarting a worker: longer after each run shorter than the longest wait."""
 
-    def __init__(self, jitter: Callable[[float, float], float] = random.uniform) -> None:
-        self._backoffs = defaultdict[int, Backoff](lambda: Backoff(FIRST_REST_S, LONGEST_REST_S, jitter))
+    def __init__(self) -> None:
+        self._backoffs = defaultdict[int, Backoff](lambda: Backoff(FIRST_REST_S, LONGEST_REST_S, random.uniform))
         self._failed_starts: Counter[int] = Counter()
 
     def became_ready(self) -> None:

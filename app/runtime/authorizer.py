@@ -72,7 +72,7 @@ class Authorizer:
         metrics: Metrics | None = None,
     ) -> None:
         self.metrics = metrics or Metrics()
-        self.readiness = Readiness(startup, options.clock)
+        self.readiness = Readiness(startup, options)
         self._options = options
         self._feed = feed
         self.startup = startup

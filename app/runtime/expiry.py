@@ -46,7 +46,7 @@ class Expiry:
         self._mutator = mutator
         self._metrics = metrics
         self._options = options
-        self._backoff = Backoff(options.first_backoff_s, _MAX_BACKOFF_S, options.jitter)
+        self._backoff = Backoff(options.first_backoff_s, _MAX_BACKOFF_S, options.clock.jitter)
         self._told_at: float | None = None
         self._in_trouble = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -66,7 +66,7 @@ class Expiry:
         while True:
             await holds_ended.wait()
             # All replicas find it at the same time: the first one removes it, and the others see that it is gone.
-            await asyncio.sleep(self._options.jitter(0.0, _SPREAD_S))
+            await asyncio.sleep(self._options.clock.jitter(0.0, _SPREAD_S))
             if holds_ended.is_set():
                 # The next poll says whether anything is left.
                 holds_ended.clear()
@@ -95,7 +95,7 @@ class Expiry:
                 await self._count()
             except Exception:  # noqa: BLE001 - logged with its cause; the task lives on
                 _log.exception("ends_not_counted")
-            await asyncio.sleep(self._options.jitter(_COUNT_EACH_S / 2, _COUNT_EACH_S))
+            await asyncio.sleep(self._options.clock.jitter(_COUNT_EACH_S / 2, _COUNT_EACH_S))
 
     async def _count(self) -> None:
         now, terms = self._loader.watchers.store_time_now(), self._loader.image.index.table.terms
@@ -119,7 +119,7 @@ class Expiry:
         self._tell(census)
 
     def _tell(self, census: _Census) -> None:
-        clock = self._options.clock()
+        clock = self._options.clock.monotonic()
         if census.first is None or census.first.expires_at is None:
             return
         if self._told_at is None or clock - self._told_at >= _TELL_EACH_S:

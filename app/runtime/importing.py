@@ -4,8 +4,6 @@ While one batch is written, the next is prepared.
 """
 
 import asyncio
-import random
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -22,6 +20,7 @@ from app.core.kafka.validation import MAX_OWNER
 from app.core.mutations import BatchOutcome, BulkAcl
 from app.core.records import GENESIS_HASH, MAX_TRANSACTION_BYTES, AccessControlEntryRecord, record_bytes
 from app.core.token import Token
+from app.formats.clock import SYSTEM_CLOCK, Clock
 from app.runtime.deadlines import bounded, stop
 from app.runtime.ports import BulkStore
 
@@ -33,7 +32,7 @@ _TERMS_BYTES = 20 + 4 * MAX_OWNER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """Times are in seconds. `clock` is monotonic; `jitter` draws a number between two others."""
+    """Times are in seconds."""
 
     batch_acls: int = 1_000
     """A replica applies a batch in one step of its event loop, and other writers wait for its end. Of ACLs with long
@@ -47,8 +46,7 @@ class ImportOptions:
     first_backoff_s: float = 0.1
     max_backoff_s: float = 2.0
     close_timeout_s: float = 2.5
-    clock: Callable[[], float] = time.monotonic
-    jitter: Callable[[float, float], float] = random.uniform
+    clock: Clock = SYSTEM_CLOCK
 
 
 @dataclass(slots=True)
@@ -88,7 +86,7 @@ class Importer:
         self._comment = comment
         self._report = report
         self._options = options or ImportOptions()
-        self._backoff = Backoff(self._options.first_backoff_s, self._options.max_backoff_s, self._options.jitter)
+        self._backoff = Backoff(self._options.first_backoff_s, self._options.max_backoff_s, self._options.clock.jitter)
         self._stopped = asyncio.Event()
         self._own = OffsetRanges()
         self._leftover: list[NewAcl] = []
@@ -156,12 +154,12 @@ class Importer:
         failing_since: float | None = None
         while not self._stopped.is_set():
             try:
-                began_at = self._options.clock()
+                began_at = self._options.clock.monotonic()
                 outcome = await bounded(
                     self._store.add(batch.acls, self._actor, self._known, self._comment), self._options.write_timeout_s
                 )
             except (StoreUnavailableException, RequestTimedOutException, TimeoutError) as fault:
-                now = self._options.clock()
+                now = self._options.clock.monotonic()
                 failing_since = now if failing_since is None else failing_since
                 if self.counts.token is None or now - failing_since > self._options.give_up_s:
                     raise
@@ -178,7 +176,7 @@ class Importer:
     async def _slow_down(self, began_at: float, created: int) -> None:
         if self._options.acls_per_s:
             self._next_at = max(self._next_at, began_at) + created / self._options.acls_per_s
-            await self._rest(self._next_at - self._options.clock())
+            await self._rest(self._next_at - self._options.clock.monotonic())
 
     async def _rest(self, seconds: float) -> None:
         with suppress(TimeoutError):

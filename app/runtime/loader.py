@@ -51,7 +51,7 @@ class Loader:
         metrics: Metrics,
         options: RuntimeOptions,
     ) -> None:
-        self.present = PresentImage(AuthorizerImage.empty(startup), watchers.store_time, options.clock)
+        self.present = PresentImage(AuthorizerImage.empty(startup), watchers.store_time, options)
         self.polls = Polls(feed, self.present, metrics, options)
         self._feed = feed
         self._startup = startup
@@ -60,12 +60,13 @@ class Loader:
         self._purgatory = purgatory
         self._metrics = metrics
         self._options = options
-        self._state = options.state
+        self._may_restore = options.state is not None
+        """Until the state file was tried."""
         self._held: Restored | None = None
         """What a follower's state file held, until something is loaded or this serves."""
         self._wake_up = WakeUp(feed)
-        self._backoff = Backoff(options.first_backoff_s, options.max_backoff_s, options.jitter)
-        self._poison_backoff = Backoff(options.first_backoff_s, options.max_poison_backoff_s, options.jitter)
+        self._backoff = Backoff(options.first_backoff_s, options.max_backoff_s, options.clock.jitter)
+        self._poison_backoff = Backoff(options.first_backoff_s, options.max_poison_backoff_s, options.clock.jitter)
         self._reload: str | None = "the first load"  # why a fresh snapshot is needed; None while following
         self._reload_at = 0.0
         self._loading = False  # whether the step under way is a load
@@ -113,7 +114,7 @@ class Loader:
                     await self._wake_up.wait(self._poll_within_s())
 
     async def _step(self) -> bool:
-        self._loading = self._reload is not None and self._options.clock() >= self._reload_at
+        self._loading = self._reload is not None and self._options.clock.monotonic() >= self._reload_at
         if self._loading:
             options = self._options
             async with options.load_turn(
@@ -138,7 +139,7 @@ class Loader:
             return True
 
     async def _follow(self) -> bool:
-        self._askers.append((self._options.clock(), self._purgatory.next_ticket()))
+        self._askers.append((self._options.clock.monotonic(), self._purgatory.next_ticket()))
         poll, true_at = await self.polls.next(self.image)
         self._purgatory.confirmed(poll, self._askers_before(true_at))
         # What the store says after its clock was set back must not be taken for something that had ended before.
@@ -196,7 +197,7 @@ class Loader:
         self.watchers.replaced(image)
 
     async def _load(self) -> None:
-        began_at = self._options.clock()
+        began_at = self._options.clock.monotonic()
         self._feed.rewind(self.image.offset)
         try:
             image, equal_at, doubt = await self._fresh_image()
@@ -210,7 +211,7 @@ class Loader:
         self._poison_backoff.reset()
         self._timeouts = 0
         self._metrics.image_loads += 1
-        self._metrics.last_image_load_seconds = self._options.clock() - began_at
+        self._metrics.last_image_load_seconds = self._options.clock.monotonic() - began_at
         _logger.info("image_loaded", extra={"epoch": str(image.epoch), "offset": image.offset, "acls": image.acl_count})
         self._current(equal_at, doubt)
 
@@ -224,10 +225,11 @@ class Loader:
         try:
             await self._load()
         except (StoreUnavailableException, PoisonedRecordException, TimeoutError):
-            (restored, self._held), (state, self._state) = (self._held, None), (self._state, None)
+            restored, self._held = self._held, None
+            may_restore, self._may_restore = self._may_restore, False
             if not self.image.loading_complete:
-                if restored is None and state is not None:
-                    restored = await restore(state, self._startup, self._metrics)
+                if restored is None and may_restore:
+                    restored = await restore(self._options, self._startup, self._metrics)
                 if restored is not None:
                     self._reload = None
                     self._readiness.restored(restored.age_s)
@@ -243,10 +245,10 @@ class Loader:
 
     async def _hold_file(self) -> None:
         """Reads a follower's state file before the first load; the feed judges snapshots by what it holds."""
-        state = self._state
-        if state is None or not self._feed.chain or self.image.loading_complete:
+        if not self._may_restore or not self._feed.chain or self.image.loading_complete:
             return
-        self._state, self._held = None, await restore(state, self._startup, self._metrics)
+        self._held = await restore(self._options, self._startup, self._metrics)
+        self._may_restore = False
         position = None if self._held is None else position_of(self._held.image)
         if self._held is not None and position is not None:
             self._feed.resume(position, self._held.image.epochs, self._held.age_s)
@@ -330,7 +332,7 @@ class Loader:
                 if self._reload is None:
                     self._want_reload(why)
             elif self._reload is not None and self.image.loading_complete:
-                self._reload_at = self._options.clock() + self._poison_backoff.next_s()
+                self._reload_at = self._options.clock.monotonic() + self._poison_backoff.next_s()
         return self._backoff.next_s()
 
     def _want_reload(self, why: str) -> None:

@@ -74,7 +74,7 @@ class Mutator:
         self._known = known
         self._metrics = metrics
         self._options = options
-        self._backoff = Backoff(options.first_backoff_s, options.max_backoff_s, options.jitter)
+        self._backoff = Backoff(options.first_backoff_s, options.max_backoff_s, options.clock.jitter)
         self._log = ChangeLog()
         self._numbers = itertools.count()
         self._queue: dict[int, _Pending] = {}

@@ -1,21 +1,17 @@
 """Bounds and times: every wait, queue and retry of the runtime has its bound here."""
 
-import random
-import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-COUNTING_CLOCK = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+from app.formats.clock import SYSTEM_CLOCK, Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateOptions:
-    """The folder where a replica keeps its image, and how long that may be used without the source. Times in seconds.
-
-    `wall_clock` tells the time since 1970: no other clock goes on while the service is down.
+    """The folder where a replica keeps its image, and how long that may be used without the source. Times in
+    seconds.
     """
 
     path: Path
@@ -34,14 +30,11 @@ class StateOptions:
     rest_s: float = 10.0
     rest_for_each: float = 10.0
     """From one snapshot's end to the next: `rest_s`, or this many times what the last one took, if that is longer."""
-    wall_clock: Callable[[], float] = time.time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeOptions:
-    """Times in seconds. `clock` is monotonic, and counts on while the machine is suspended where its system has such a
-    clock; `jitter` draws a number between two others.
-    """
+    """Times in seconds."""
 
     enabled: bool = True
     """authorizer.enabled: without it every action is allowed and the ACL calls answer SECURITY_DISABLED."""
@@ -80,8 +73,7 @@ class RuntimeOptions:
     """How long a load waits for its turn; not long if the image served meanwhile is one that the store has left."""
     state: StateOptions | None = None
     """None: the image is kept in memory only."""
-    clock: Callable[[], float] = COUNTING_CLOCK
-    jitter: Callable[[float, float], float] = random.uniform
+    clock: Clock = SYSTEM_CLOCK
 
     def within(self, seconds: float) -> float:
         """How long a caller that asks for this may wait."""

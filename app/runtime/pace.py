@@ -1,8 +1,8 @@
 """Long work cut into steps of about a millisecond, so that requests come through while an image is built or freed."""
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Iterator
+from time import perf_counter
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -20,18 +20,17 @@ class Pace:
     If others used that turn, requests are waiting: then a rest of two milliseconds follows (duty cycle).
     """
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
-        self._began = clock()
+    def __init__(self) -> None:
+        self._began = perf_counter()
 
     async def breathe(self) -> None:
-        now = self._clock()
+        now = perf_counter()
         if now - self._began < _STEP_S:
             return
         await asyncio.sleep(0)
-        if self._clock() - now > _BUSY_S:
+        if perf_counter() - now > _BUSY_S:
             await asyncio.sleep(_REST_S)
-        self._began = self._clock()
+        self._began = perf_counter()
 
 
 async def each_paced(entries: Iterable[T], make: Callable[[T], R]) -> list[R]:

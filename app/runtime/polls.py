@@ -38,10 +38,10 @@ class Polls:
         self._options = options
 
     async def next(self, image: AuthorizerImage) -> tuple[FeedPoll, float]:
-        """A poll that continues the image, and by `clock` when its head was the store's."""
+        """A poll that continues the image, and when its head was the store's, by the clock."""
         self._metrics.feed_polls += 1
         known, options = self._still_known(), self._options
-        asked_at = options.clock()
+        asked_at = options.clock.monotonic()
         try:
             poll = await bounded(self._feed.poll(image.offset, options.poll_records), options.poll_timeout_s)
         except PoisonedRecordException as poison:

@@ -1,11 +1,11 @@
 """The image in use as of now: an ALLOW ends at its second by the store's time, whatever else is under way."""
 
-from collections.abc import Callable
 from datetime import datetime
 from math import inf
 
 from app.core.image import AuthorizerImage
 from app.core.store_time import StoreTime
+from app.runtime.options import RuntimeOptions
 
 CLOCK_SET_S = 2.0
 """The store's time is known better than this, as slower polls fail. What changes it by more has set a clock."""
@@ -14,12 +14,12 @@ CLOCK_SET_S = 2.0
 class PresentImage:
     """Decisions get their image from `image` alone. It is replaced in one step of the event loop."""
 
-    def __init__(self, image: AuthorizerImage, store_time: StoreTime, clock: Callable[[], float]) -> None:
+    def __init__(self, image: AuthorizerImage, store_time: StoreTime, options: RuntimeOptions) -> None:
         self._image = image
         self._store_time = store_time
-        self._clock = clock
+        self._clock = options.clock.monotonic
         self._ends_at: float | None = None
-        """When the next ALLOW ends, by `clock`."""
+        """When the next ALLOW ends, by the clock."""
 
     @property
     def image(self) -> AuthorizerImage:
@@ -35,7 +35,7 @@ class PresentImage:
         self._move()
 
     def looked(self, store_time: datetime, asked_at: float) -> float:
-        """Takes the store's time from the answer to a question asked when `clock` was `asked_at`.
+        """Takes the store's time from the answer to a question asked when the clock was at `asked_at`.
 
         Returns by how many seconds it differs from the count so far: 0 if there was none.
         """
@@ -61,7 +61,7 @@ class PresentImage:
         self._find_next_end()
 
     def next_end_s(self) -> float:
-        """Seconds until the next ALLOW ends, by `clock`."""
+        """Seconds until the next ALLOW ends, by the clock."""
         return inf if self._ends_at is None else self._ends_at - self._clock()
 
     def _move(self, reached: float = 0.0) -> None:

@@ -4,13 +4,14 @@ The loader reports on image and head; probes and the authorizer ask.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
 from app.core.image import AuthorizerImage
 from app.core.kafka.configs import AuthorizerConfig
+from app.runtime.options import RuntimeOptions
 
 MAX_LISTENERS = 64
 
@@ -48,12 +49,12 @@ class StartRequest:
 class Readiness:
     """`started` stays true once there was an image. `is_from_state_file`: the source was not seen since the start."""
 
-    def __init__(self, startup: AuthorizerConfig, clock: Callable[[], float]) -> None:
+    def __init__(self, startup: AuthorizerConfig, options: RuntimeOptions) -> None:
         self.started = False
         self.is_from_state_file = False
-        self._clock = clock
+        self._clock = options.clock.monotonic
         self._config = startup
-        self._equal_at = clock()
+        self._equal_at = self._clock()
         self._offset = -1
         self._running = False
         self._loaded = False

@@ -37,7 +37,7 @@ class Retention:
     async def _run(self) -> None:
         while True:
             # Replicas spread, so that they rarely meet at the head's lock.
-            await asyncio.sleep(self._options.jitter(self._every_s / 2, self._every_s))
+            await asyncio.sleep(self._options.clock.jitter(self._every_s / 2, self._every_s))
             try:
                 while removed := await bounded(self._trim(), self._options.write_timeout_s):
                     _LOG.info("records_trimmed", extra={"records": removed})

@@ -143,9 +143,9 @@ class Updates:
         self, mutation: Mutation, kind: type[T], timeout_s: float, request: str | None = None
     ) -> tuple[T, Token]:
         """The mutation's outcome once it is visible here; its times are counted under `request`."""
-        began_at = self._options.clock()
+        began_at = self._options.clock.monotonic()
         committed = await self._mutator.submit(mutation, timeout_s)
-        committed_at = self._options.clock()
+        committed_at = self._options.clock.monotonic()
         self._loader.nudge()
         try:
             await self._purgatory.wait_for_own(committed.token, max(0.0, began_at + timeout_s - committed_at))
@@ -156,7 +156,7 @@ class Updates:
             ) from None
         if request is not None:
             self._metrics.request_local_time_seconds[request].observe(committed_at - began_at)
-            self._metrics.request_remote_time_seconds[request].observe(self._options.clock() - committed_at)
+            self._metrics.request_remote_time_seconds[request].observe(self._options.clock.monotonic() - committed_at)
         if not isinstance(committed.outcome, kind):
             raise UnknownServerException("the store's answer is for something else; the update was written")
         return committed.outcome, committed.token

@@ -19,7 +19,6 @@ from app.store.tls import HUNG_UP, answer_to_tls_fault, tls_of
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 # Not for secrets: it only keeps replicas from connecting all at once.
-_jitter = random.SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class StoreTimeouts:
 
 
 def retry_backoff() -> Backoff:
-    return Backoff(0.1, 1.0, _jitter.uniform)
+    return Backoff(0.1, 1.0, random.uniform)
 
 
 # A store that grows fast has no statistics yet: PostgreSQL would take its tables to be tiny, and scan them at each

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from math import inf
 
@@ -47,22 +46,17 @@ class UpstreamChangeFeed:
     INVARIANT: what has been received ends at the position that the machine holds.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        jitter: Callable[[float, float], float] = random.uniform,
-    ) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._chain = FollowerChain(connection.options.follower)
         self._streams = UpstreamStreams(connection, self._chain)
         self._following = self._streams.following
         self._questions = UpstreamQuestions(connection, self._chain)
-        self._clock = connection.options.clock
-        self._jitter = jitter
+        self._clock, jitter = connection.options.clock.monotonic, connection.options.clock.jitter
         self._backoff = Backoff(_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S, jitter)
         self._received: Received | None = None
         self._cluster_id: str | None = None
-        self._time = UpstreamTime(connection, self._chain, jitter)
+        self._time = UpstreamTime(connection, self._chain)
         self._unused: tuple[Token | None, Epochs | None, float | None] | None = None
         """What was held before the last snapshot, until a poll goes on from that."""
         self._fault: PoisonedRecordException | None = None

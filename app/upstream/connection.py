@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ from app.core.kafka.errors import (
     TokenEpochMismatchException,
     UnknownServerException,
 )
+from app.formats.clock import SYSTEM_CLOCK, Clock
 from app.formats.command_errors import UsageError
 from app.formats.secret_files import refuse_if_open
 
@@ -74,8 +75,7 @@ class UpstreamOptions:
     urls: Sequence[str]
     """http://host:port or https://host:port, each a service that this one may follow."""
     follower: str
-    clock: Callable[[], float]
-    """Monotonic, and counts on while the machine is suspended."""
+    clock: Clock = SYSTEM_CLOCK
     token_file: Path | None = None
     ca_file: Path | None = None
     certificate: Path | None = None

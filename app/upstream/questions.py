@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ class UpstreamQuestions:
     def __init__(self, connection: Connection, chain: FollowerChain) -> None:
         self._connection = connection
         self._chain = chain
-        self._clock: Callable[[], float] = connection.options.clock
+        self._clock = connection.options.clock.monotonic
         self._one_at_a_time = asyncio.Lock()
         self._answer: tuple[Token, Standing, float] | None = None
         """The last position asked about, what it is, and until when that holds."""

@@ -78,7 +78,7 @@ async def opened(connection: Connection, url: str, after: Token | None, asked_by
     Raises RefusedError, StoreUnavailableException. It may take for ever: bound the time.
     """
     begin = {"snapshot": "true"} if after is None else {"after": str(after)}
-    asked_at = connection.options.clock()
+    asked_at = connection.options.clock.monotonic()
     query = urlencode({**begin, "bookmark_ms": round(connection.options.bookmark_s * 1000)})
     fields = {"klamm-epochs": "1", "klamm-followers": asked_by}
     held = AsyncExitStack()

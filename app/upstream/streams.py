@@ -42,7 +42,7 @@ class UpstreamStreams:
         self.chain = chain
         self._connection = connection
         self._urls = connection.options.urls
-        self._clock = connection.options.clock
+        self._clock = connection.options.clock.monotonic
         self._whys: dict[str, str] = {}
         """By URL, why it is not followed; since the last bookmark."""
         self._logged: set[str] = set()

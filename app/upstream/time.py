@@ -1,7 +1,6 @@
 """The store's time from an upstream (docs/watch.md, "The store's time"), and when to ask for it again."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from math import inf
@@ -26,13 +25,13 @@ _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 2.0, 20.0
 class UpstreamTime:
     """The count goes on whatever the upstream does; each answer only makes it more exact."""
 
-    def __init__(self, connection: Connection, chain: FollowerChain, jitter: Callable[[float, float], float]) -> None:
+    def __init__(self, connection: Connection, chain: FollowerChain) -> None:
         self._connection = connection
         self._chain = chain
-        self._clock = connection.options.clock
+        self._clock = connection.options.clock.monotonic
         self._store_time = StoreTime()
         self._asked_at = self._ask_at = -inf
-        self._backoff = Backoff(_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S, jitter)
+        self._backoff = Backoff(_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S, connection.options.clock.jitter)
 
     def shown(self) -> datetime | None:
         """The store's time, at most; None before anything is known."""

@@ -78,9 +78,7 @@ def feed_of(url: str) -> UpstreamChangeFeed:
 
 
 def options_of(url: str) -> UpstreamOptions:
-    return UpstreamOptions(
-        urls=[url], follower="contract", clock=time.monotonic, bookmark_s=0.2, request_timeout_s=60.0
-    )
+    return UpstreamOptions(urls=[url], follower="contract", bookmark_s=0.2, request_timeout_s=60.0)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from app.core.index.search import search
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.filters import AclBindingFilter
 from app.metrics.declared import Metrics
+from app.runtime.options import RuntimeOptions
 from app.runtime.state.reading import Restored, restore
 from app.settings.model import Settings
 from tests.e2e.postgres import Store, sql
@@ -61,8 +62,7 @@ class Changes:
 
 def restored(folder: Path, store: Store) -> Restored | None:
     state = state_of(Settings.model_validate({"database_url": store.dsn, "state_path": folder}))
-    assert state is not None
-    return asyncio.run(restore(state, AuthorizerConfig(), Metrics()))
+    return asyncio.run(restore(RuntimeOptions(state=state), AuthorizerConfig(), Metrics()))
 
 
 @pytest.mark.full("grids of faults")

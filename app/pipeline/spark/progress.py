@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
@@ -32,13 +32,11 @@ class Console:
         quiet: bool = False,
         steps: TextIO | None = None,
         results: TextIO | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._job = job
         self._quiet = quiet
         self._steps = sys.stderr if steps is None else steps
         self._results = sys.stdout if results is None else results
-        self._clock = clock
         self._progress = None if quiet else _progress_on(_terminal_on(self._steps))
         self._line_is_open = False
 
@@ -52,12 +50,12 @@ class Console:
 
     def of(self, job: str) -> "Console":
         """The console of another job in this run. Spark's stages still go to the first one only."""
-        return Console(job, quiet=self._quiet, steps=self._steps, results=self._results, clock=self._clock)
+        return Console(job, quiet=self._quiet, steps=self._steps, results=self._results)
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
         """Prints that it begins, and how long it took: `reading offsets 1 to 1,000,000 ... 4.2 s`."""
-        began = self._clock()
+        began = time.monotonic()
         if self._quiet:
             yield
             return
@@ -83,7 +81,7 @@ class Console:
             # Something else was printed meanwhile, so the line is printed again.
             again = "" if self._line_is_open else line
             self._line_is_open = False
-            self._write(self._steps, f"{again}{how}{seconds(self._clock() - began)}")
+            self._write(self._steps, f"{again}{how}{seconds(time.monotonic() - began)}")
 
     def say(self, text: str) -> None:
         self._write(self._results, text)

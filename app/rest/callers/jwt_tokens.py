@@ -8,9 +8,8 @@ import binascii
 import sys
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import jwt
 import msgspec
@@ -84,7 +83,7 @@ _tokens = jwt.PyJWT(
     {
         "require": list(_REQUIRED),
         "enforce_minimum_key_length": True,
-        # Times are checked below, by the given clock, and must be numbers.
+        # Times are checked below, and must be numbers.
         "verify_exp": False,
         "verify_nbf": False,
         "verify_iat": False,
@@ -95,9 +94,8 @@ _tokens = jwt.PyJWT(
 class JwtVerifier:
     """Verifies tokens of these issuers. Raises ValueError if two of them have the same `iss`."""
 
-    def __init__(self, issuers: Sequence[Issuer], clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, issuers: Sequence[Issuer]) -> None:
         self._issuers = {issuer.issuer: issuer for issuer in issuers}
-        self._clock = clock
         if len(self._issuers) < len(issuers):
             raise ValueError("two issuer tables have the same `issuer`; keep one table per issuer")
 
@@ -143,17 +141,19 @@ class JwtVerifier:
             raise TokenRefusedError(_reason_of(error)) from None
         if not claims["sub"].strip():
             raise TokenRefusedError("jwt_missing_sub")
-        return VerifiedToken(issuer.name, claims["sub"], self._check_times(claims, issuer.leeway_s), claims)
+        expires_at = check_times(claims, issuer.leeway_s, time.time())
+        return VerifiedToken(issuer.name, claims["sub"], expires_at, claims)
 
-    def _check_times(self, claims: dict[str, Any], leeway_s: int) -> float:
-        now = self._clock()
-        expires_at = _time_of(claims["exp"]) + leeway_s
-        if expires_at <= now:
-            raise TokenRefusedError("jwt_expired")
-        for name in ("nbf", "iat"):
-            if name in claims and _time_of(claims[name]) > now + leeway_s:
-                raise TokenRefusedError("jwt_not_yet_valid")
-        return expires_at
+
+def check_times(claims: Mapping[str, object], leeway_s: int, now: float) -> float:
+    """Until when the token is valid, in seconds since 1970, leeway included. Raises TokenRefusedError."""
+    expires_at = _time_of(claims["exp"]) + leeway_s
+    if expires_at <= now:
+        raise TokenRefusedError("jwt_expired")
+    for name in ("nbf", "iat"):
+        if name in claims and _time_of(claims[name]) > now + leeway_s:
+            raise TokenRefusedError("jwt_not_yet_valid")
+    return expires_at
 
 
 def _glance(token: str) -> tuple[_Header, _Claims]:

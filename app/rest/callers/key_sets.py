@@ -8,7 +8,7 @@ import logging
 import random
 import re
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -178,14 +178,12 @@ class KeySet:
         *,
         ca_file: Path | None = None,
         bearer_file: Path | None = None,
-        jitter: Callable[[float, float], float] = random.uniform,
     ) -> None:
         """`source` is as for `key_source`."""
         self.generation = 0
         self.was_read = False
         self._source = key_source(source, ca_file, bearer_file) if isinstance(source, str) else source
-        self._jitter = jitter
-        self._backoff = Backoff(self._source.first_rest_s, self._source.longest_rest_s, jitter)
+        self._backoff = Backoff(self._source.first_rest_s, self._source.longest_rest_s, random.uniform)
         self._keys = SigningKeys()
         self._look: asyncio.Task[None] | None = None
         self._look_began_at = float("-inf")
@@ -259,7 +257,7 @@ class KeySet:
             else:
                 self._backoff.reset()
                 each_s = self._source.each_s
-                await asyncio.sleep(self._jitter(0.9 * each_s, each_s))
+                await asyncio.sleep(random.uniform(0.9 * each_s, each_s))  # noqa: S311 - a rest, no secret
 
     async def _read(self) -> None:
         try:

@@ -5,27 +5,22 @@ request, so within any second a caller can send up to twice as much; sliding win
 on each request.
 """
 
-from collections.abc import Callable
-from time import monotonic
-
 _WINDOW_S = 1.0
 
 
 class RateLimit:
-    """The limit of one caller; not thread-safe."""
+    """The limit of one caller; not thread-safe. `now` is on the clock of `time.perf_counter`."""
 
-    def __init__(self, requests_per_second: int, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, requests_per_second: int) -> None:
         self._most = requests_per_second
-        self._clock = clock
         self._taken = 0
         self._ends_at = 0.0
         """When the window in which these were taken ends."""
 
-    def has_room(self) -> bool:
-        return self._taken < self._most or self._clock() >= self._ends_at
+    def has_room(self, now: float) -> bool:
+        return self._taken < self._most or now >= self._ends_at
 
-    def take(self) -> bool:
-        now = self._clock()
+    def take(self, now: float) -> bool:
         if now >= self._ends_at:
             self._taken, self._ends_at = 0, now + _WINDOW_S
         if self._taken >= self._most:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from time import perf_counter
 
 from starlette.types import Scope
 
@@ -146,7 +147,7 @@ class Caller:
     def check_operation(self, operation: str, open_to: Container[Role]) -> None:
         """Raises ClusterAuthorizationException, ThrottlingQuotaExceededException."""
         self.check_role(operation, open_to)
-        if self.limit is not None and not self.limit.take():
+        if self.limit is not None and not self.limit.take(perf_counter()):
             raise ThrottlingQuotaExceededException(
                 f"the caller `{self.name}` exceeds its `requests_per_second`; try again shortly"
             )

@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from app.formats.command_errors import UsageError
@@ -32,7 +32,7 @@ class StaticTokens:
         self._callers = callers
         self._metrics = metrics
         self._watched = WatchedFile(path)
-        self._watched.changed()
+        self._watched.changed(time.time())
         self._unread = False
         """Whether the file may have changed since it was last read to its end."""
         self._looking = asyncio.Lock()
@@ -75,7 +75,7 @@ class StaticTokens:
     async def _look(self) -> None:
         # INVARIANT: a change that could not be read is tried again, as it may remove a token.
         was_unread, self._unread = self._unread, True
-        if await asyncio.to_thread(self._watched.changed) or was_unread:
+        if await asyncio.to_thread(self._watched.changed, time.time()) or was_unread:
             await self._take()
         self._unread = False
 
@@ -101,13 +101,15 @@ class StaticTokens:
 class WatchedFile:
     """A file that may be overwritten, replaced, or swapped by a symbolic link (Kubernetes)."""
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._clock = clock
         self._seen: tuple[int, ...] | None = None
 
-    def changed(self) -> bool:
-        """Whether it may have changed since the last call; true for the first one. This blocks."""
+    def changed(self, now: float) -> bool:
+        """Whether it may have changed since the last call; true for the first one. This blocks.
+
+        `now` is in seconds since 1970, read before.
+        """
         try:
             status = self._path.stat()
         except OSError:
@@ -116,6 +118,6 @@ class WatchedFile:
             mark = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         if mark == self._seen:
             return False
-        settled = not mark or self._clock() - mark[-1] / 1e9 > _SETTLES_S
+        settled = not mark or now - mark[-1] / 1e9 > _SETTLES_S
         self._seen = mark if settled else None
         return True

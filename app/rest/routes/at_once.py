@@ -91,13 +91,13 @@ class AtOnce:
         if caller is None or caller.role not in plain.open_to or caller.acts_from_its_socket:
             return None
         check_headers(headers, plain.max_body_bytes)
-        if len(body) > OFF_LOOP_BYTES or not (caller.limit is None or caller.limit.has_room()):
+        if len(body) > OFF_LOOP_BYTES or not (caller.limit is None or caller.limit.has_room(began)):
             return None
         request: R = plain.decode(body)
         context = speak(caller, request.context, None)
         decided = plain.decide(request, context)
         # INVARIANT: nothing that could be refused comes behind this, or the route would take from the quota again.
-        if decided is None or (caller.limit is not None and not caller.limit.take()):
+        if decided is None or (caller.limit is not None and not caller.limit.take(began)):
             return None
         mark = mark_of(fields) if len(fields) == len(headers) else mark_of_headers(headers)
         mark.caller = caller.share

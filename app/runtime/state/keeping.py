@@ -6,7 +6,7 @@ transactions follow in it. When there are many, or the image was replaced, a new
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 
@@ -16,7 +16,7 @@ from app.formats.feed_events import Bookmark, End, decode, encode
 from app.formats.feed_seals import Seals, header_line
 from app.metrics.declared import Metrics
 from app.runtime.deadlines import stop
-from app.runtime.options import StateOptions
+from app.runtime.options import RuntimeOptions, StateOptions
 from app.runtime.state.files import NewImage, StateFolder
 from app.runtime.watch.lines import Line
 from app.runtime.watch.reader import WatchRequest, watch
@@ -38,8 +38,8 @@ class StateKeeper:
         self._state = state
         self._folder = StateFolder(state.path)
         self._metrics = metrics
-        self._clock = watchers.options.clock
-        self._backoff = Backoff(_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S, watchers.options.jitter)
+        self._clock = watchers.options.clock.monotonic
+        self._backoff = Backoff(_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S, watchers.options.clock.jitter)
         self._is_in_trouble = False
         self._task: asyncio.Task[None] | None = None
 
@@ -86,7 +86,7 @@ class StateKeeper:
             with_epochs=True,
             is_own=True,
         )
-        recording = _Recording(await asyncio.to_thread(self._folder.begin), self._state, self._clock)
+        recording = _Recording(await asyncio.to_thread(self._folder.begin), self._state, self._watchers.options)
         try:
             async with aclosing(watch(self._watchers, request)) as batches:
                 async for lines in batches:
@@ -128,7 +128,7 @@ class StateKeeper:
 class _Recording:
     """What the stream sends, in one file; a seal follows whatever is written behind the snapshot."""
 
-    def __init__(self, file: NewImage, state: StateOptions, clock: Callable[[], float]) -> None:
+    def __init__(self, file: NewImage, state: StateOptions, options: RuntimeOptions) -> None:
         self.is_shown = False
         self.is_replaced = False
         """Whether it ended because the replica has loaded another image."""
@@ -136,7 +136,7 @@ class _Recording:
         """When the file's state was last known to be the source's, by the wall clock."""
         self._file = file
         self._state = state
-        self._clock = clock
+        self._clock = options.clock
         self._seals = Seals(state.key)
         self._lines: list[bytes] = []
         self._bytes = 0
@@ -188,7 +188,7 @@ class _Recording:
         event = decode(line)
         if not isinstance(event, Bookmark):
             return False
-        seen_at, now = self._clock() - event.age_ms / 1000, self._state.wall_clock()
+        seen_at, now = self._clock.monotonic() - event.age_ms / 1000, self._clock.wall()
         if seen_at < self._seen_at + _SEEN_AGAIN_S:
             return False
         self._seen_at, self.equal_at = seen_at, now - event.age_ms / 1000

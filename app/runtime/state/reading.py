@@ -41,7 +41,7 @@ from app.formats.feed_values import chained_records, digest_of, epochs_of, slice
 from app.metrics.declared import Metrics
 from app.runtime.applying import apply_in_steps
 from app.runtime.deadlines import bounded
-from app.runtime.options import StateOptions
+from app.runtime.options import RuntimeOptions, StateOptions
 from app.runtime.pace import Pace, each_paced, run_through
 from app.runtime.snapshot import load_image
 from app.runtime.state.files import StateFolder
@@ -69,8 +69,11 @@ class _UnfitError(Exception):
     """The file may be intact, but can't be used here and now."""
 
 
-async def restore(state: StateOptions, startup: AuthorizerConfig, metrics: Metrics) -> Restored | None:
+async def restore(options: RuntimeOptions, startup: AuthorizerConfig, metrics: Metrics) -> Restored | None:
     """None if there is no file that can be used, which the log says. A file that is damaged is set aside."""
+    state = options.state
+    if state is None:
+        return None
     folder = StateFolder(state.path)
     try:
         stream = await bounded(asyncio.to_thread(folder.open_image), _PART_S)
@@ -81,7 +84,7 @@ async def restore(state: StateOptions, startup: AuthorizerConfig, metrics: Metri
         _refused(folder, metrics, str(fault) or _NO_DISK)
         return None
     try:
-        restored = await _restored(stream, state, startup, metrics)
+        restored = await _restored(stream, state, options, startup, metrics)
     except TimeoutError:
         # Closing it may wait for the disk as well.
         Thread(target=stream.close, daemon=True).start()
@@ -122,24 +125,26 @@ def _set_aside(folder: StateFolder, stream: IO[bytes]) -> bool:
         folder.unlock_writer()
 
 
-async def _restored(stream: IO[bytes], state: StateOptions, startup: AuthorizerConfig, metrics: Metrics) -> Restored:
+async def _restored(
+    stream: IO[bytes], state: StateOptions, options: RuntimeOptions, startup: AuthorizerConfig, metrics: Metrics
+) -> Restored:
     file = await _open_file(stream, state)
     image = await load_image(file, startup, _PART_S, metrics)
     try:
         image = await file.follow(image)
-        return Restored(image, _age_of(file.bookmark, state))
+        return Restored(image, _age_of(file.bookmark, state, options.clock.wall()))
     except BaseException:
         await run_through(image.index.dismantle())
         raise
 
 
-def _age_of(bookmark: Bookmark | None, state: StateOptions) -> float:
+def _age_of(bookmark: Bookmark | None, state: StateOptions, now: float) -> float:
     """Of the state in the file, in seconds. Raises NoEventError, _UnfitError."""
     if bookmark is None:
         raise NoEventError("no seal in it covers a whole image")
     if isinstance(bookmark.at, UnsetType) or bookmark.age_ms < 0:
         raise NoEventError("it does not say when it was written, or how old its state was then")
-    since_s, at = state.wall_clock() - bookmark.at.timestamp(), bookmark.at.isoformat(timespec="seconds")
+    since_s, at = now - bookmark.at.timestamp(), bookmark.at.isoformat(timespec="seconds")
     # Not together with the age that it had by then, which would hide that the clocks differ.
     if since_s < -state.clocks_differ_s:
         raise _UnfitError(f"it says that it was written at {at}, which is in the future by this machine's clock")

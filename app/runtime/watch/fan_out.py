@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable
 from time import perf_counter, thread_time
 
+from app.runtime.options import RuntimeOptions
+
 _STEP_S = 0.0003
 _RUN_S = 0.001
 _REST_S = 0.001
@@ -25,15 +27,15 @@ _SHARED_S = 0.25
 class FanOutPace:
     """The pace of all rounds, one after the other."""
 
-    def __init__(self, clock: Callable[[], float], decisions: Callable[[], int]) -> None:
+    def __init__(self, options: RuntimeOptions, decisions: Callable[[], int]) -> None:
         """`decisions` counts those that were made so far."""
         self.at_once = _FIRST
         """How many readers the next step sends to."""
-        self._clock = clock
+        self._clock = options.clock.monotonic
         self._decisions = decisions
         self._decided = decisions()
         self._shared_until = 0.0
-        self._round_began = clock()
+        self._round_began = self._clock()
         self._step_began = self._step_ends = self._run_s = self._spent_s = 0.0
 
     def begin_round(self) -> None:

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from app.core.kafka.errors import OverloadedException
+from app.runtime.options import RuntimeOptions
 from app.runtime.watch.lines import Line
 
 _GIVES_WAY_S = 1.0
@@ -61,11 +62,11 @@ class Places:
     """INVARIANT: while somebody waits, no caller gets a place while another one that waits has fewer."""
 
     def __init__(
-        self, count: int, clock: Callable[[], float], *, queue: int | None = None, wait_s: float | None = None
+        self, count: int, options: RuntimeOptions, *, queue: int | None = None, wait_s: float | None = None
     ) -> None:
         """At most `queue` wait, each for `wait_s` at most; None: as many as there are, for as long as it takes."""
         self._count = count
-        self._clock = clock
+        self._clock = options.clock.monotonic
         self._queue = queue
         self._wait_s = wait_s
         self._held: set[ReaderPlace] = set()

@@ -100,7 +100,7 @@ class _Reader:
         """The token of the last state that it was sent."""
         self._watchers = watchers
         self._request = request
-        self._clock = watchers.options.clock
+        self._clock = watchers.options.clock.monotonic
         image = watchers.loaded_image()
         self._epoch: UUID | None = image.epoch if request.after is None else _epoch_of(image, request.after)
         self._offset = -1 if request.after is None else request.after.offset

@@ -54,10 +54,10 @@ class Watchers:
         self.metrics = metrics
         self.draining = False
         self.options = options
-        self.snapshots = Places(_SNAPSHOTS, options.clock, queue=_SNAPSHOTS_WAITING, wait_s=_SNAPSHOT_TURN_S)
-        self.pages = Places(_PAGES, options.clock)
+        self.snapshots = Places(_SNAPSHOTS, options, queue=_SNAPSHOTS_WAITING, wait_s=_SNAPSHOT_TURN_S)
+        self.pages = Places(_PAGES, options)
         """For lines that are encoded for one reader alone: older transactions, and what a filter lets through."""
-        self.rounds = Rounds(FanOutPace(options.clock, lambda: sum(self.metrics.decisions)))
+        self.rounds = Rounds(FanOutPace(options, lambda: sum(self.metrics.decisions)))
         self._readers = 0
         self._hearing: set[ImageParts] = set()
         self._bookmark: tuple[tuple[Token, State], float, Line] | None = None
@@ -127,14 +127,14 @@ class Watchers:
 
     def store_time_now(self) -> datetime | None:
         """The store's time, never behind its clock; None before the first poll."""
-        return self.store_time.shown(self.options.clock())
+        return self.store_time.shown(self.options.clock.monotonic())
 
     def bookmark(self, token: Token, state: State, passed_at: datetime | None) -> Line:
         """The same for all readers that stand there at this moment: thousands that began together get it together.
 
         `passed_at` is a time before which the state was the store's, if it is behind the image; else None.
         """
-        key, now = (token, state), self.options.clock()
+        key, now = (token, state), self.options.clock.monotonic()
         if self._bookmark is None or self._bookmark[0] != key or now - self._bookmark[1] > _MOMENT_S:
             store_time, age_s = self.store_time_now(), self.readiness.age_s
             if passed_at is not None and store_time is not None:

@@ -3,13 +3,7 @@ import io
 import pytest
 
 from app.cli.progress import LINE_EVERY_S, ProgressDisplay
-
-
-class _Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.virtual_time import VIRTUAL_CLOCK, freeze, in_virtual_time
 
 
 class _Terminal(io.StringIO):
@@ -17,22 +11,23 @@ class _Terminal(io.StringIO):
         return True
 
 
-def test_without_a_terminal_a_line_comes_every_few_seconds() -> None:
-    stream, clock = io.StringIO(), _Clock()
-    with ProgressDisplay(stream, clock=clock) as progress:
+@in_virtual_time
+async def test_without_a_terminal_a_line_comes_every_few_seconds() -> None:
+    stream = io.StringIO()
+    with ProgressDisplay(stream, clock=VIRTUAL_CLOCK) as progress:
         progress.done(1)  # before the first stage there is nothing to say
         progress.stage("checking", 1_000)
         progress.done(1)
         assert stream.getvalue() == ""
-        clock.now += LINE_EVERY_S
+        freeze(LINE_EVERY_S)
         progress.done(250)
         progress.done(500)
         progress.stage("importing", 40_000)
-        clock.now += LINE_EVERY_S - 1
+        freeze(LINE_EVERY_S - 1)
         progress.done(1_000, 1_000)
-        clock.now += 1
+        freeze(1)
         progress.done(10_000, 10_000)
-        clock.now += LINE_EVERY_S
+        freeze(LINE_EVERY_S)
         progress.done(10_000, 10_000, "PostgreSQL can't be reached; retry")
 
     assert stream.getvalue().splitlines() == [
@@ -42,34 +37,36 @@ def test_without_a_terminal_a_line_comes_every_few_seconds() -> None:
     ]
 
 
-def test_nothing_done_yet_tells_no_end() -> None:
-    stream, clock = io.StringIO(), _Clock()
-    with ProgressDisplay(stream, clock=clock) as progress:
+@in_virtual_time
+async def test_nothing_done_yet_tells_no_end() -> None:
+    stream = io.StringIO()
+    with ProgressDisplay(stream, clock=VIRTUAL_CLOCK) as progress:
         progress.stage("importing", 0)
-        clock.now += LINE_EVERY_S
+        freeze(LINE_EVERY_S)
         progress.done(0, 0)
     assert stream.getvalue() == "klamm: importing 0 %, 0 ACLs, 0/s\n"
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), _Terminal()])
-def test_quiet_shows_nothing(stream: io.StringIO) -> None:
-    clock = _Clock()
-    with ProgressDisplay(stream, quiet=True, clock=clock) as progress:
+@in_virtual_time
+async def test_quiet_shows_nothing(stream: io.StringIO) -> None:
+    with ProgressDisplay(stream, quiet=True, clock=VIRTUAL_CLOCK) as progress:
         progress.stage("checking", 10)
-        clock.now += 2 * LINE_EVERY_S
+        freeze(2 * LINE_EVERY_S)
         progress.done(5, 5)
     assert stream.getvalue() == ""
 
 
-def test_a_terminal_gets_a_bar_and_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_virtual_time
+async def test_a_terminal_gets_a_bar_and_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    stream, clock = _Terminal(), _Clock()
-    with ProgressDisplay(stream, clock=clock) as progress:
+    stream = _Terminal()
+    with ProgressDisplay(stream, clock=VIRTUAL_CLOCK) as progress:
         progress.stage("checking", 10)
         progress.done(10)
         progress.stage("importing", 4_000)
-        clock.now += 2 * LINE_EVERY_S
+        freeze(2 * LINE_EVERY_S)
         progress.done(2_000, 2_000, "planted")
     shown = stream.getvalue()
     assert "importing" in shown

@@ -14,30 +14,24 @@ from pathlib import Path
 
 import pytest
 
+from app.formats.clock import SYSTEM_CLOCK, Clock
 from app.formats.command_errors import UsageError
 from app.logs import decision_files
 from app.logs.decision_files import DecisionFiles, FileBounds, prepare_folder
 from app.logs.lines import OncePerMinute
 from app.metrics.declared import Metrics
+from tests.virtual_time import VIRTUAL_CLOCK, freeze, in_virtual_time
 
 LINE = b'{"n":1}\n'
 
 
-class Clock:
-    """Seconds that pass when they are told to."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def files_in(
-    folder: Path, *, rotate_bytes: int = 1_000, retention_bytes: int = 1 << 30, clock: Clock | None = None
+    folder: Path, *, rotate_bytes: int = 1_000, retention_bytes: int = 1 << 30, clock: Clock = SYSTEM_CLOCK
 ) -> DecisionFiles:
-    bounds = FileBounds(folder=folder, rotate_bytes=rotate_bytes, rotate_s=60, retention_bytes=retention_bytes)
-    return DecisionFiles(bounds, Metrics(), clock or Clock())
+    bounds = FileBounds(
+        folder=folder, rotate_bytes=rotate_bytes, rotate_s=60, retention_bytes=retention_bytes, clock=clock
+    )
+    return DecisionFiles(bounds, Metrics())
 
 
 def names(folder: Path) -> list[str]:
@@ -88,17 +82,17 @@ def test_a_file_that_is_large_enough_is_closed(tmp_path: Path) -> None:
     assert sum(name.startswith("_") for name in names(tmp_path)) == 1
 
 
-def test_a_file_that_is_old_enough_is_closed_though_nothing_comes(tmp_path: Path) -> None:
-    clock = Clock()
-    files = files_in(tmp_path, clock=clock)
+@in_virtual_time
+async def test_a_file_that_is_old_enough_is_closed_though_nothing_comes(tmp_path: Path) -> None:
+    files = files_in(tmp_path, clock=VIRTUAL_CLOCK)
     files.tidy()
     assert files.tidy_s() is None
     files.append(LINE)
-    clock.now = 59
+    freeze(59)
     files.tidy()
-    assert files.tidy_s() == 1
-    assert names(tmp_path)[0].startswith("_")
-    clock.now = 60
+    assert files.tidy_s() == pytest.approx(1)
+    assert names(tmp_path)[0].startswith("_decisions-20270115T080000.000")
+    freeze(1)
     assert files.tidy_s() == 0
     files.tidy()
     assert names(tmp_path)[0].startswith("decisions-")
@@ -272,17 +266,18 @@ def closed(folder: Path, number: int, size: int, end: str = ".jsonl") -> str:
     return path.name
 
 
-def test_the_oldest_files_beyond_the_bound_are_deleted_and_told_once_a_minute(
+@in_virtual_time
+async def test_the_oldest_files_beyond_the_bound_are_deleted_and_told_once_a_minute(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = [closed(tmp_path, number, 10_000, ".jsonl.gz" if number == 4 else ".jsonl") for number in range(6)]
-    clock = Clock()
-    files = files_in(tmp_path, retention_bytes=35_000, rotate_bytes=1, clock=clock)
+    files = files_in(tmp_path, retention_bytes=35_000, rotate_bytes=1, clock=VIRTUAL_CLOCK)
     with caplog.at_level(logging.WARNING):
         files.tidy()
         assert names(tmp_path) == made[3:]
         told = []
-        for clock.now in (1, 59, 60):
+        for seconds in (1, 58.9, 0.1):
+            freeze(seconds)
             files.append(b"y" * 9_999 + b"\n")
             files.tidy()
             told.append(caplog.messages.count("decision_log_files_deleted"))
@@ -388,9 +383,6 @@ def test_a_folder_that_can_not_be_used_refuses_the_start(path: str, tmp_path: Pa
 
 
 def test_what_is_told_seldom_is_told_once_a_minute() -> None:
-    clock = Clock()
-    seldom = OncePerMinute(clock)
-    told = []
-    for clock.now in (0, 1, 59.9, 60, 61, 120):
-        told.append(seldom.is_due())
+    seldom = OncePerMinute()
+    told = [seldom.is_due(now) for now in (0, 1, 59.9, 60, 61, 120)]
     assert told == [True, False, False, True, False, True]

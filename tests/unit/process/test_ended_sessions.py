@@ -11,47 +11,35 @@ from app.process.siblings import Siblings
 from tests.unit.process.test_siblings import PROBE, Supervisor, worker
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_a_session_is_remembered_for_as_long_as_it_may_last() -> None:
     assert KEPT_S >= LIFETIME_S
 
 
 def test_if_too_many_end_all_end_and_none_goes_on() -> None:
-    clock = Clock()
-    ended = EndedSessions(clock=clock)
+    ended = EndedSessions()
     for at in range(MOST):
-        ended.add(str(at))
+        ended.add(str(at), 1_000.0)
     assert not ended.has("another", 999.0)
-    ended.add("one more")
+    ended.add("one more", 1_000.0)
     assert ended.has("0", 999.0)
     assert ended.has("another", 1_000.0)
-    clock.now += 1
     assert not ended.has("new", 1_000.5)
     assert ended.has("one more", 1_000.5)
     assert len(ended.to_list()) == 2
 
 
 def test_what_is_over_by_itself_makes_room() -> None:
-    clock = Clock()
-    ended = EndedSessions(clock=clock)
+    ended = EndedSessions()
     for at in range(MOST):
-        ended.add(str(at))
-    clock.now += KEPT_S + 1
-    ended.add("one more")
+        ended.add(str(at), 1_000.0)
+    ended.add("one more", 1_001.0 + KEPT_S)
     assert len(ended.to_list()) == 2
     assert not ended.has("another", 1.0)
 
 
 def test_a_worker_that_is_started_takes_over_what_has_ended() -> None:
     ended, other = EndedSessions(), EndedSessions()
-    ended.add("a")
+    ended.add("a", 1_000.0)
     other.take(ended.to_list())
     assert other.has("a", 1.0)
     assert not other.has("b", 1.0)

@@ -3,26 +3,28 @@
 from app.process.supervisor import LONGEST_REST_S, MAX_FAILED_STARTS, Restarts
 
 
-def longest(_: float, most: float) -> float:
-    return most
+def is_drawn_from(rest_s: float, longest_s: float) -> bool:
+    """Whether it is in the upper half, so that workers that ended together don't return together."""
+    return longest_s / 2 <= rest_s <= longest_s
 
 
 def test_rests_double_up_to_the_longest_and_begin_anew_after_a_long_life() -> None:
-    restarts = Restarts(longest)
-    rests = [restarts.rest_s(1, 1.0, was_ready=True) for _ in range(10)]
-    assert rests == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
-    assert restarts.rest_s(2, 1.0, was_ready=True) == 0.2
-    assert restarts.rest_s(1, LONGEST_REST_S + 1, was_ready=True) == 0.2
-    assert restarts.rest_s(1, 1.0, was_ready=True) == 0.4
+    restarts = Restarts()
+    for longest_s in (0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0):
+        assert is_drawn_from(restarts.rest_s(1, 1.0, was_ready=True), longest_s)
+    assert is_drawn_from(restarts.rest_s(2, 1.0, was_ready=True), 0.2)
+    assert is_drawn_from(restarts.rest_s(1, LONGEST_REST_S + 1, was_ready=True), 0.2)
+    assert is_drawn_from(restarts.rest_s(1, 1.0, was_ready=True), 0.4)
 
 
-def test_rests_are_drawn_from_their_upper_half() -> None:
-    assert [Restarts(jitter).rest_s(1, 1.0, was_ready=True) for jitter in (min, max)] == [0.1, 0.2]
+def test_rests_are_not_the_same() -> None:
+    assert len({Restarts().rest_s(1, 1.0, was_ready=True) for _ in range(20)}) > 1
 
 
 def test_rests_stay_bounded_however_often_a_worker_ends() -> None:
-    restarts = Restarts(longest)
-    assert [restarts.rest_s(1, 0.0, was_ready=True) for _ in range(5000)][-1] == LONGEST_REST_S
+    restarts = Restarts()
+    for _ in range(5000):
+        assert restarts.rest_s(1, 0.0, was_ready=True) <= LONGEST_REST_S
 
 
 def test_it_is_in_vain_when_one_worker_never_becomes_ready() -> None:

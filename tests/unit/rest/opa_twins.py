@@ -6,6 +6,7 @@ Whatever they are sent, nobody may be able to tell them apart: by what they writ
 import asyncio
 import json
 import logging
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -155,7 +156,9 @@ def _untimed(lines: str) -> list[object]:
 
 def _credentials(tokens: Path, metrics: Metrics) -> Credentials:
     callers = {**CALLERS, **_MORE_CALLERS}
-    callers["limited"] = replace(callers["limited"], limit=RateLimit(QUOTA, lambda: 0.0))
+    limit = RateLimit(QUOTA + 1)
+    limit.take(math.inf)  # so its window never ends
+    callers["limited"] = replace(callers["limited"], limit=limit)
     return Credentials(
         callers=callers,
         tokens=StaticTokens(tokens, callers, metrics),

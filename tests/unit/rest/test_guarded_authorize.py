@@ -68,10 +68,10 @@ class Quota(RateLimit):
         super().__init__(1)
         self.taken = 0
 
-    def has_room(self) -> bool:
+    def has_room(self, now: float) -> bool:  # noqa: ARG002 - as its base
         return True
 
-    def take(self) -> bool:
+    def take(self, now: float) -> bool:  # noqa: ARG002 - as its base
         self.taken += 1
         return True
 

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -43,9 +43,10 @@ class Source:
         return found
 
 
-def followed(source: Source) -> KeySet:
-    """It rests as long as it may, so that times are exact."""
-    return KeySet(source, jitter=lambda _, longest: longest)
+def are_drawn(looked_at: Sequence[float], rests: Sequence[tuple[float, float]]) -> bool:
+    """Whether the rest after each of these looks is between those two."""
+    took_s = (later - earlier for earlier, later in itertools.pairwise(looked_at))
+    return all(least <= each <= most + 0.01 for each, (least, most) in zip(took_s, rests, strict=True))
 
 
 def has(keys: KeySet, key: Key) -> bool:
@@ -55,36 +56,35 @@ def has(keys: KeySet, key: Key) -> bool:
 @in_virtual_time
 async def test_keys_are_read_at_once_and_every_five_minutes() -> None:
     source = Source(of(OLD))
-    keys = followed(source)
+    keys = KeySet(source)
     keys.open()
     await asyncio.sleep(601)
     await keys.close()
-    assert [round(at) for at in source.looked_at] == [0, 300, 600]
+    assert source.looked_at[0] < 0.001
+    assert are_drawn(source.looked_at[:3], [(270, 300)] * 2)
     assert has(keys, OLD)
+    looks = len(source.looked_at)
     await asyncio.sleep(1000)
-    assert len(source.looked_at) == 3
+    assert len(source.looked_at) == looks
 
 
 @in_virtual_time
 async def test_looks_are_spread_so_that_replicas_do_not_come_together() -> None:
-    source = Source(of(OLD))
-    asked: list[tuple[float, float]] = []
-
-    def jitter(least: float, most: float) -> float:
-        asked.append((least, most))
-        return least
-
-    keys = KeySet(source, jitter=jitter)
-    keys.open()
-    await asyncio.sleep(400)
-    await keys.close()
-    assert asked == [(270.0, 300.0)] * 2
+    sources = [Source(of(OLD)) for _ in range(10)]
+    keys = [KeySet(source) for source in sources]
+    for each in keys:
+        each.open()
+    await asyncio.sleep(301)
+    for each in keys:
+        await each.close()
+    seconds = [source.looked_at[1] for source in sources]
+    assert max(seconds) - min(seconds) > 1
 
 
 @in_virtual_time
 async def test_a_new_key_comes_and_an_old_one_goes_with_the_next_look() -> None:
     source = Source(of(OLD))
-    keys = followed(source)
+    keys = KeySet(source)
     keys.open()
     await asyncio.sleep(1)
     source.keys = of(NEW)
@@ -97,7 +97,7 @@ async def test_a_new_key_comes_and_an_old_one_goes_with_the_next_look() -> None:
 @in_virtual_time
 async def test_the_generation_rises_when_keys_change_and_only_then() -> None:
     source = Source(of(OLD))
-    keys = followed(source)
+    keys = KeySet(source)
     seen = [keys.generation]
     for found in (of(OLD), of(OLD), None, of(OLD, NEW), KeySetError("gone"), of(NEW), of(), of()):
         source.keys = found
@@ -109,7 +109,7 @@ async def test_the_generation_rises_when_keys_change_and_only_then() -> None:
 @in_virtual_time
 async def test_the_order_of_a_set_and_what_is_ignored_in_it_change_nothing() -> None:
     source = Source(of(OLD, NEW))
-    keys = followed(source)
+    keys = KeySet(source)
     await keys.refresh()
     source.keys = read_key_set(key_set({"kty": "oct"}, NEW, OLD))
     await keys.refresh()
@@ -119,14 +119,15 @@ async def test_the_order_of_a_set_and_what_is_ignored_in_it_change_nothing() -> 
 @in_virtual_time
 async def test_a_failure_keeps_the_keys_and_is_retried_with_longer_and_longer_rests() -> None:
     source = Source(of(OLD))
-    keys = followed(source)
+    keys = KeySet(source)
     keys.open()
     await asyncio.sleep(1)
     source.keys = KeySetError("gone")
     source.looked_at.clear()
     await asyncio.sleep(490)
     assert has(keys, OLD)
-    assert [round(at - 300) for at in source.looked_at] == [0, 1, 3, 7, 15, 31, 63, 123, 183]
+    rests = (1, 2, 4, 8, 16, 32, 60, 60)
+    assert are_drawn(source.looked_at[: len(rests) + 1], [(rest / 2, rest) for rest in rests])
     source.keys = of(NEW)
     await asyncio.sleep(60)
     assert has(keys, NEW)
@@ -141,7 +142,7 @@ async def test_a_failure_keeps_the_keys_and_is_retried_with_longer_and_longer_re
 @in_virtual_time
 async def test_a_set_that_was_never_read_lets_nobody_in_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
     source = Source(KeySetError("it answered with status 404"))
-    keys = followed(source)
+    keys = KeySet(source)
     await keys.refresh()
     assert not keys.was_read
     assert not has(keys, OLD)
@@ -154,7 +155,7 @@ async def test_a_set_that_was_never_read_lets_nobody_in_and_the_log_says_why(cap
 @in_virtual_time
 async def test_a_later_failure_is_a_warning_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     source = Source(of(OLD), each_s=1.0, longest_rest_s=1.0)
-    keys = followed(source)
+    keys = KeySet(source)
     keys.open()
     await asyncio.sleep(0.5)
     source.keys = KeySetError("gone")
@@ -169,7 +170,7 @@ async def test_a_later_failure_is_a_warning_said_once_a_minute(caplog: pytest.Lo
 @in_virtual_time
 async def test_a_fault_that_nobody_foresaw_does_not_end_the_looking(caplog: pytest.LogCaptureFixture) -> None:
     source = Source(ZeroDivisionError())
-    keys = followed(source)
+    keys = KeySet(source)
     keys.open()
     await asyncio.sleep(0.5)
     source.keys = of(NEW)
@@ -182,7 +183,7 @@ async def test_a_fault_that_nobody_foresaw_does_not_end_the_looking(caplog: pyte
 @in_virtual_time
 async def test_one_line_says_what_a_set_holds_and_what_was_ignored(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    keys = followed(
+    keys = KeySet(
         Source(read_key_set(key_set(NEW, {"kty": "oct", "k": "planted"}, {"kty": "oct"}, OLD.jwk(use="enc"))))
     )
     await keys.refresh()
@@ -196,7 +197,7 @@ async def test_one_line_says_what_a_set_holds_and_what_was_ignored(caplog: pytes
 @in_virtual_time
 async def test_a_set_without_keys_is_believed_and_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     source = Source(of(OLD))
-    keys = followed(source)
+    keys = KeySet(source)
     await keys.refresh()
     source.keys = of()
     await keys.refresh()
@@ -207,7 +208,7 @@ async def test_a_set_without_keys_is_believed_and_warned_of(caplog: pytest.LogCa
 @in_virtual_time
 async def test_all_that_miss_a_key_share_one_look_and_find_it() -> None:
     source = Source(of(OLD))
-    keys = followed(source)
+    keys = KeySet(source)
     await keys.refresh()
     source.keys, source.takes_s = of(OLD, NEW), 0.5
     began = now()
@@ -220,7 +221,7 @@ async def test_all_that_miss_a_key_share_one_look_and_find_it() -> None:
 @in_virtual_time
 async def test_unknown_keys_cause_one_look_in_ten_seconds_and_others_do_not_wait() -> None:
     source = Source(of(OLD))
-    keys = followed(source)
+    keys = KeySet(source)
     await keys.refresh()
     source.looked_at.clear()
     for _ in range(300):
@@ -236,7 +237,7 @@ async def test_unknown_keys_cause_one_look_in_ten_seconds_and_others_do_not_wait
 @in_virtual_time
 async def test_who_comes_during_a_look_waits_for_it_and_a_look_from_before_counts_for_less() -> None:
     source = Source(of(OLD), takes_s=1.0, spacing_s=0.1)
-    keys = followed(source)
+    keys = KeySet(source)
     look = asyncio.create_task(keys.refresh())
     await asyncio.sleep(0.5)
     source.keys = of(NEW)  # after the look under way has seen the old ones
@@ -249,7 +250,7 @@ async def test_who_comes_during_a_look_waits_for_it_and_a_look_from_before_count
 @in_virtual_time
 async def test_a_wait_for_a_key_is_bounded() -> None:
     source = Source(of(OLD), takes_s=1000.0)
-    keys = followed(source)
+    keys = KeySet(source)
     await keys.look_again()
     assert now() == pytest.approx(4.0, abs=0.01)
     await keys.close()
@@ -258,7 +259,7 @@ async def test_a_wait_for_a_key_is_bounded() -> None:
 @in_virtual_time
 async def test_those_that_wait_are_bounded_in_number() -> None:
     source = Source(of(OLD), takes_s=2.0)
-    keys = followed(source)
+    keys = KeySet(source)
     waiting = [asyncio.create_task(keys.look_again()) for _ in range(1000)]
     await asyncio.sleep(1)
     began = now()
@@ -270,7 +271,7 @@ async def test_those_that_wait_are_bounded_in_number() -> None:
 @in_virtual_time
 async def test_one_that_leaves_does_not_end_the_look_for_the_others() -> None:
     source = Source(of(NEW), takes_s=1.0)
-    keys = followed(source)
+    keys = KeySet(source)
     first = asyncio.create_task(keys.look_again())
     others = asyncio.create_task(keys.look_again())
     await asyncio.sleep(0.5)

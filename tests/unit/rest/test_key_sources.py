@@ -310,7 +310,7 @@ async def test_rotation_at_a_url_is_followed_by_a_look_for_the_unknown_key(serve
 async def test_rotation_of_a_file_is_followed_within_a_second_or_so(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     path.write_bytes(key_set(OLD))
-    keys = KeySet(str(path), jitter=lambda _, most_s: most_s / 100)
+    keys = KeySet(str(path))
     assert keys._source.each_s == 1
     keys.open()
     try:

@@ -1,13 +1,15 @@
 """A file that changes in every way that files are changed, and is seen to."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from app.rest.callers.static_tokens import WatchedFile
 
-LATER_S = 3600.0
+LATER = time.time() + 3600.0
+"""By this time, whatever is changed here has been as it is for long."""
 
 
 @pytest.fixture
@@ -17,24 +19,24 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def watched(path: Path, after_s: float = LATER_S) -> WatchedFile:
-    """Seen for the first time, by a clock that is so far ahead that it is old."""
-    watch = WatchedFile(path, clock=lambda: os.stat(path.parent).st_ctime + after_s)  # noqa: PTH116 - as text
-    assert watch.changed()
+def watched(path: Path) -> WatchedFile:
+    """Seen for the first time."""
+    watch = WatchedFile(path)
+    assert watch.changed(LATER)
     return watch
 
 
 def test_a_file_that_stays_is_looked_at_once(file: Path) -> None:
     watch = watched(file)
-    assert not watch.changed()
-    assert not watch.changed()
+    assert not watch.changed(LATER)
+    assert not watch.changed(LATER)
 
 
 def test_writing_over_it_is_seen(file: Path) -> None:
     watch = watched(file)
     file.write_text("longer than before")
-    assert watch.changed()
-    assert not watch.changed()
+    assert watch.changed(LATER)
+    assert not watch.changed(LATER)
 
 
 def test_another_file_in_its_place_is_seen_whatever_its_size_and_time(file: Path) -> None:
@@ -44,7 +46,7 @@ def test_another_file_in_its_place_is_seen_whatever_its_size_and_time(file: Path
     other.write_text("new")
     os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
     other.replace(file)
-    assert watch.changed()
+    assert watch.changed(LATER)
 
 
 def test_a_symbolic_link_that_is_swapped_is_seen(tmp_path: Path) -> None:
@@ -59,20 +61,23 @@ def test_a_symbolic_link_that_is_swapped_is_seen(tmp_path: Path) -> None:
     beside = tmp_path / "..new"
     beside.symlink_to("second")
     beside.replace(data)
-    assert watch.changed()
-    assert not watch.changed()
+    assert watch.changed(LATER)
+    assert not watch.changed(LATER)
 
 
 def test_its_end_and_its_return_are_seen(file: Path) -> None:
     watch = watched(file)
     file.unlink()
-    assert watch.changed()
-    assert not watch.changed()
+    assert watch.changed(LATER)
+    assert not watch.changed(LATER)
     file.write_text("old")
-    assert watch.changed()
+    assert watch.changed(LATER)
 
 
 def test_a_young_file_is_looked_at_again_for_its_times_are_coarse(file: Path) -> None:
-    watch = watched(file, after_s=0.0)
-    assert watch.changed()
-    assert watch.changed()
+    changed_at = file.stat().st_ctime
+    watch = WatchedFile(file)
+    assert watch.changed(changed_at)
+    assert watch.changed(changed_at + 1.9)
+    assert watch.changed(changed_at + 2.1)
+    assert not watch.changed(changed_at + 2.1)

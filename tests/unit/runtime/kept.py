@@ -13,10 +13,7 @@ from app.runtime.authorizer import Authorizer
 from app.runtime.options import StateOptions
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import OPTIONS, replica
-from tests.virtual_time import now
-
-EPOCH_S = 1_800_000_000.0
-"""The wall clock's time when virtual time begins."""
+from tests.virtual_time import EPOCH_S, VIRTUAL_CLOCK, now
 
 
 async def at_once(work: Callable[..., Any], *arguments: object, **named: object) -> object:
@@ -28,14 +25,14 @@ async def at_once(work: Callable[..., Any], *arguments: object, **named: object)
 ORIGIN = frozenset({"a" * 64})
 
 
-def state_in(folder: Path, later_s: float = 0.0, **changes: Any) -> StateOptions:  # noqa: ANN401 - of StateOptions
-    """The wall clock goes with virtual time, `later_s` ahead of it."""
-    state = StateOptions(path=folder / "state", origin=ORIGIN, wall_clock=lambda: EPOCH_S + later_s + now())
-    return replace(state, **changes)
+def state_in(folder: Path, **changes: Any) -> StateOptions:  # noqa: ANN401 - of StateOptions
+    return replace(StateOptions(path=folder / "state", origin=ORIGIN), **changes)
 
 
-def keeping(store: FakeStore, state: StateOptions) -> Authorizer:
-    return replica(store, replace(OPTIONS, state=state))
+def keeping(store: FakeStore, state: StateOptions, later_s: float = 0.0) -> Authorizer:
+    """Its wall clock goes with virtual time, `later_s` ahead of it."""
+    clock = replace(VIRTUAL_CLOCK, wall=lambda: EPOCH_S + later_s + now())
+    return replica(store, replace(OPTIONS, state=state, clock=clock))
 
 
 def file_of(folder: Path) -> Path:

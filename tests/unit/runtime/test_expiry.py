@@ -17,7 +17,7 @@ from app.runtime.authorizer import Authorizer
 from app.runtime.deciding import at_one_offset
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import OPTIONS, acl, may_read, serving, until
-from tests.virtual_time import freeze, in_virtual_time, now
+from tests.virtual_time import VIRTUAL_CLOCK, freeze, in_virtual_time, now
 
 # The fake store's clock is the loop's, but for `clock_ahead`, which is whole hours here: so `now` shows its seconds.
 
@@ -285,7 +285,7 @@ async def test_what_has_ended_is_removed_within_a_second_or_so_a_deny_too() -> N
 @in_virtual_time
 async def test_of_many_replicas_one_removes_it_and_few_try() -> None:
     store = FakeStore()
-    options = replace(OPTIONS, jitter=Random(3).uniform)
+    options = replace(OPTIONS, clock=replace(VIRTUAL_CLOCK, jitter=Random(3).uniform))
     async with AsyncExitStack() as stack:
         replicas = [await stack.enter_async_context(serving(store, options)) for _ in range(10)]
         for number in range(5):

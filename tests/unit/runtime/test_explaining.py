@@ -37,7 +37,7 @@ from tests.unit.runtime.world import (
     until,
 )
 from tests.updates import new
-from tests.virtual_time import in_virtual_time, now
+from tests.virtual_time import VIRTUAL_CLOCK, in_virtual_time
 
 BOB = Unchecked("User:bob", ADDRESS)
 DESCRIBE = AclOperation.DESCRIBE
@@ -107,7 +107,7 @@ async def test_before_the_first_load_only_super_users_are_explained_and_only_to_
 
 @in_virtual_time
 async def test_without_an_authorizer_everyone_may_ask_and_is_told_so() -> None:
-    async with serving(FakeStore(), RuntimeOptions(clock=now, enabled=False)) as authorizer:
+    async with serving(FakeStore(), RuntimeOptions(clock=VIRTUAL_CLOCK, enabled=False)) as authorizer:
         found, _ = await explain(authorizer, BOB, ALICE, "a")
         assert found[0].verdict is Verdict.SUPER_USER
         assert found[0].note is not None

@@ -6,6 +6,7 @@ import pytest
 
 from app.runtime.watch import fan_out
 from app.runtime.watch.fan_out import FanOutPace
+from tests.unit.runtime.world import OPTIONS
 from tests.virtual_time import in_virtual_time, now
 
 _STEP_S = 0.0003
@@ -23,7 +24,7 @@ class _Round:
         self.decisions = 0
         self._cpu_s = 0.0
         monkeypatch.setattr(fan_out, "thread_time", lambda: self._cpu_s)
-        self.pace = FanOutPace(now, lambda: self.decisions)
+        self.pace = FanOutPace(OPTIONS, lambda: self.decisions)
 
     async def rests_s(self, decisions_a_step: int) -> float:
         began = now()

@@ -18,9 +18,9 @@ from app.core.token import Token
 from app.runtime.importing import ImportCounts, Importer, ImportOptions, OffsetRanges
 from tests.fakes import FakeStore
 from tests.updates import ACTOR, create, delete, new, topic
-from tests.virtual_time import in_virtual_time, now
+from tests.virtual_time import VIRTUAL_CLOCK, in_virtual_time, now
 
-_OPTIONS = ImportOptions(batch_acls=10, clock=now, jitter=lambda _low, high: high)
+_OPTIONS = ImportOptions(batch_acls=10, clock=VIRTUAL_CLOCK)
 
 
 class _World:
@@ -148,11 +148,11 @@ async def test_an_acl_that_another_writer_makes_meanwhile_was_there() -> None:
 def test_it_is_no_faster_than_told(acls_per_s: int, seconds: float) -> None:
     @in_virtual_time
     async def story() -> None:
-        world = _World(ImportOptions(batch_acls=10, acls_per_s=acls_per_s, clock=now))
+        world = _World(ImportOptions(batch_acls=10, acls_per_s=acls_per_s, clock=VIRTUAL_CLOCK))
         await world.importer.run(topics(40))
         assert seconds <= now() < seconds + 0.1
         # What is there already costs replicas nothing.
-        again = Importer(world.store, ACTOR, lambda _: None, ImportOptions(batch_acls=10, acls_per_s=1, clock=now))
+        again = Importer(world.store, ACTOR, lambda _: None, replace(_OPTIONS, acls_per_s=1))
         await again.run(topics(40))
         assert now() < seconds + 0.1
 
@@ -161,7 +161,7 @@ def test_it_is_no_faster_than_told(acls_per_s: int, seconds: float) -> None:
 
 @in_virtual_time
 async def test_time_that_was_lost_is_not_made_up_for() -> None:
-    world = _World(ImportOptions(batch_acls=10, acls_per_s=10, clock=now))
+    world = _World(ImportOptions(batch_acls=10, acls_per_s=10, clock=VIRTUAL_CLOCK))
     world.store.hang("write")
     work = world.begin(topics(40))
     await asyncio.sleep(20)
@@ -172,7 +172,7 @@ async def test_time_that_was_lost_is_not_made_up_for() -> None:
 
 @in_virtual_time
 async def test_it_stops_at_once_while_it_holds_itself_back() -> None:
-    world = _World(ImportOptions(batch_acls=10, acls_per_s=1, clock=now))
+    world = _World(ImportOptions(batch_acls=10, acls_per_s=1, clock=VIRTUAL_CLOCK))
     work = world.begin(topics(40))
     await asyncio.sleep(1)
     world.importer.stop()

@@ -7,44 +7,37 @@ import pytest
 from app.core.image import AuthorizerImage
 from app.core.kafka.configs import AuthorizerConfig
 from app.runtime.readiness import Readiness, State
-from tests.virtual_time import in_virtual_time, now
+from tests.unit.runtime.world import OPTIONS
+from tests.virtual_time import freeze, in_virtual_time, now
 
 CONFIG = AuthorizerConfig(early_start_listeners=frozenset({"CONTROLLER"}))
 FENCING = replace(CONFIG, max_staleness_ms=5_000)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def image(config: AuthorizerConfig, offset: int = 7) -> AuthorizerImage:
     return replace(AuthorizerImage.empty(config), epoch=UUID(int=1), offset=offset)
 
 
-def ready_one(config: AuthorizerConfig, clock: Clock) -> Readiness:
-    readiness = Readiness(config, clock)
+def ready_one(config: AuthorizerConfig) -> Readiness:
+    readiness = Readiness(config, OPTIONS)
     readiness.loading()
     readiness.published(image(config))
-    readiness.current(clock.now)
+    readiness.current(now())
     return readiness
 
 
-def test_the_way_from_start_to_end() -> None:
-    clock = Clock()
-    readiness = Readiness(CONFIG, clock)
+@in_virtual_time
+async def test_the_way_from_start_to_end() -> None:
+    readiness = Readiness(CONFIG, OPTIONS)
     ways = [(readiness.state, readiness.ready(), readiness.ready("CONTROLLER"), readiness.started)]
     readiness.loading()
     ways += [(readiness.state, readiness.ready("EXTERNAL"), readiness.ready("CONTROLLER"), readiness.started)]
     readiness.published(image(CONFIG))
-    readiness.current(clock.now)
+    readiness.current(now())
     ways += [(readiness.state, readiness.ready("EXTERNAL"), readiness.ready("CONTROLLER"), readiness.started)]
     readiness.troubled("the store is away")
     ways += [(readiness.state, readiness.ready("EXTERNAL"), readiness.ready("CONTROLLER"), readiness.started)]
-    readiness.current(clock.now)
+    readiness.current(now())
     assert readiness.state is State.READY
     readiness.draining()
     ways += [(readiness.state, readiness.ready("EXTERNAL"), readiness.ready("CONTROLLER"), readiness.started)]
@@ -57,36 +50,36 @@ def test_the_way_from_start_to_end() -> None:
     ]
 
 
-def test_an_old_image_is_fenced_and_comes_back() -> None:
-    clock = Clock()
-    readiness = ready_one(FENCING, clock)
-    clock.now += 5
+@in_virtual_time
+async def test_an_old_image_is_fenced_and_comes_back() -> None:
+    readiness = ready_one(FENCING)
+    freeze(5)
     assert not readiness.fenced
     assert readiness.state is State.READY
-    clock.now += 0.001
+    freeze(0.001)
     assert readiness.fenced
     assert readiness.state is State.FENCED
     assert not readiness.ready()
     assert readiness.ready("CONTROLLER")
     readiness.troubled("the store is away")
     assert readiness.state is State.FENCED
-    readiness.current(clock.now)
+    readiness.current(now())
     assert readiness.ready()
     assert not readiness.fenced
 
 
-def test_without_a_bound_age_is_told_and_nothing_else() -> None:
-    clock = Clock()
-    readiness = ready_one(CONFIG, clock)
-    clock.now += 3600
+@in_virtual_time
+async def test_without_a_bound_age_is_told_and_nothing_else() -> None:
+    readiness = ready_one(CONFIG)
+    freeze(3600)
     assert readiness.age_s == 3600
     assert readiness.state is State.READY
 
 
-def test_the_bound_follows_the_configuration_of_the_image() -> None:
-    clock = Clock()
-    readiness = ready_one(CONFIG, clock)
-    clock.now += 60
+@in_virtual_time
+async def test_the_bound_follows_the_configuration_of_the_image() -> None:
+    readiness = ready_one(CONFIG)
+    freeze(60)
     assert not readiness.fenced
     readiness.published(image(FENCING))
     assert readiness.fenced
@@ -96,16 +89,16 @@ def test_the_bound_follows_the_configuration_of_the_image() -> None:
     assert not readiness.ready("EXTERNAL")
 
 
-def test_a_clock_that_stands_or_a_look_in_the_future_makes_no_negative_age() -> None:
-    clock = Clock()
-    readiness = ready_one(CONFIG, clock)
-    readiness.current(clock.now + 1)
+@in_virtual_time
+async def test_a_clock_that_stands_or_a_look_in_the_future_makes_no_negative_age() -> None:
+    readiness = ready_one(CONFIG)
+    readiness.current(now() + 1)
     assert readiness.age_s == 0
 
 
-def test_the_process_is_ready_if_and_only_if_every_check_is_fine() -> None:
-    clock = Clock()
-    readiness = Readiness(FENCING, clock)
+@in_virtual_time
+async def test_the_process_is_ready_if_and_only_if_every_check_is_fine() -> None:
+    readiness = Readiness(FENCING, OPTIONS)
     readiness.register(["CONTROLLER", "EXTERNAL"])
 
     def told() -> str:
@@ -118,22 +111,23 @@ def test_the_process_is_ready_if_and_only_if_every_check_is_fine() -> None:
     readiness.troubled("the store is away")
     assert "the store is away" in told()
     readiness.published(image(FENCING))
-    readiness.current(clock.now)
-    clock.now += 2
+    readiness.current(now())
+    freeze(2)
     assert "at offset 7" in told()
     assert "2.0 s ago" in told()
     readiness.troubled("record 8: unknown word")
     assert "lagging" in told()
     assert "record 8: unknown word" in told()
-    clock.now += 60
+    freeze(60)
     assert "fenced" in told()
-    readiness.current(clock.now)
+    readiness.current(now())
     readiness.draining()
     assert "draining" in told()
 
 
-def test_listeners_show_and_the_latest_are_kept() -> None:
-    readiness = ready_one(CONFIG, Clock())
+@in_virtual_time
+async def test_listeners_show_and_the_latest_are_kept() -> None:
+    readiness = ready_one(CONFIG)
     readiness.register([f"L{number}" for number in range(100)])
     readiness.register(["L99", "L50"])
     names = [name for name, _, _ in readiness.checks() if name.startswith("listener/")]
@@ -143,7 +137,7 @@ def test_listeners_show_and_the_latest_are_kept() -> None:
 
 @in_virtual_time
 async def test_waiting_ends_when_all_listeners_are_ready_or_at_the_deadline() -> None:
-    readiness = Readiness(CONFIG, now)
+    readiness = Readiness(CONFIG, OPTIONS)
     readiness.loading()
     await readiness.wait_until_ready(["CONTROLLER"], 10)
     await readiness.wait_until_ready([], 10)
@@ -159,7 +153,7 @@ async def test_waiting_ends_when_all_listeners_are_ready_or_at_the_deadline() ->
 
 @in_virtual_time
 async def test_nobody_waits_for_a_process_that_drains() -> None:
-    readiness = Readiness(CONFIG, now)
+    readiness = Readiness(CONFIG, OPTIONS)
     readiness.loading()
     asyncio.get_running_loop().call_later(1, readiness.draining)
     await readiness.wait_until_ready(["EXTERNAL"], 10)

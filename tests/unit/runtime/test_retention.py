@@ -3,10 +3,11 @@ import asyncio
 import pytest
 
 from app.core.kafka.errors import StoreUnavailableException
+from app.formats.clock import Clock
 from app.runtime.options import RuntimeOptions
 from app.runtime.retention import Retention
 
-_OPTIONS = RuntimeOptions(jitter=lambda low, _high: low)
+_OPTIONS = RuntimeOptions(clock=Clock(jitter=lambda low, _high: low))
 
 
 class _Log:

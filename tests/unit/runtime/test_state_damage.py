@@ -17,13 +17,14 @@ from app.core.digest import MODULUS, acl_digest
 from app.core.epochs import Epoch, Epochs
 from app.core.kafka.bindings import StandardAcl
 from app.core.mutations import AlterConfigs, CreateAcls, Mutation
+from app.formats.clock import Clock
 from app.metrics.declared import Metrics
-from app.runtime.options import StateOptions
+from app.runtime.options import RuntimeOptions
 from app.runtime.state import reading as reading_module
 from app.runtime.state.files import StateFolder
 from app.runtime.state.reading import Restored, restore
 from tests.fakes import FakeStore
-from tests.unit.runtime.kept import ORIGIN, at_once, file_of, keeping, resealed, state_in, until_kept
+from tests.unit.runtime.kept import at_once, file_of, keeping, resealed, state_in, until_kept
 from tests.unit.runtime.world import STARTUP, acl, create, delete, names_in, running, until_ready
 from tests.updates import new
 from tests.virtual_time import VirtualTimeLoop
@@ -66,15 +67,17 @@ class Trial:
 
     def __init__(self, folder: Path, key: bytes | None) -> None:
         self.metrics = Metrics()
-        self._state = StateOptions(path=folder / "state", origin=ORIGIN, key=key, wall_clock=lambda: 1_800_001_000.0)
+        self._image = file_of(folder)
+        state = state_in(folder, key=key)
+        self._options = RuntimeOptions(state=state, clock=Clock(wall=lambda: 1_800_001_000.0))
         self._runner = asyncio.Runner()
 
     def close(self) -> None:
         self._runner.close()
 
     def of(self, content: bytes) -> Restored | None:
-        (self._state.path / "image.ndjson").write_bytes(content)
-        return self._runner.run(restore(self._state, STARTUP, self.metrics))
+        self._image.write_bytes(content)
+        return self._runner.run(restore(self._options, STARTUP, self.metrics))
 
 
 def state_of(restored: Restored) -> State:

@@ -20,7 +20,6 @@ from app.runtime.state import keeping as keeping_module
 from tests.chains import config, put
 from tests.fakes import FakeStore
 from tests.unit.runtime.kept import (
-    EPOCH_S,
     at_once,
     bookmarks_in,
     file_of,
@@ -33,7 +32,7 @@ from tests.unit.runtime.kept import (
 )
 from tests.unit.runtime.world import acl, create, delete, may_read, names_in, running, until, until_ready
 from tests.updates import topic
-from tests.virtual_time import in_virtual_time, now
+from tests.virtual_time import EPOCH_S, in_virtual_time, now
 
 KEY = b"k" * 32
 
@@ -67,7 +66,7 @@ async def test_a_property_of_a_later_version_is_kept_in_the_file(tmp_path: Path)
         store.append(store.chained([config("even.later", "\u00e4")]))
         await until_kept(tmp_path, store)
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path, later_s=60))) as authorizer:
+    async with running(keeping(store, state_in(tmp_path), later_s=60)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         image = authorizer.image
         assert image.overrides == {"audit.level": "WARN", "later.property": "on", "even.later": "\u00e4"}
@@ -81,7 +80,7 @@ async def test_a_file_with_what_no_acl_can_be_is_refused(tmp_path: Path) -> None
     store.append(store.chained([put(topic("b", "alice"), 7)]))
     await keep(tmp_path, store)
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path, later_s=60))) as authorizer:
+    async with running(keeping(store, state_in(tmp_path), later_s=60)) as authorizer:
         await until(lambda: authorizer.metrics.state_file_refusals == 1)
         await asyncio.sleep(5)
         assert not authorizer.readiness.started
@@ -94,7 +93,7 @@ async def test_without_its_source_a_replica_starts_from_the_file_and_goes_on_whe
     store = filled("a", "b")
     await keep(tmp_path, store)
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path, later_s=3_600))) as authorizer:
+    async with running(keeping(store, state_in(tmp_path), later_s=3_600)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert authorizer.readiness.state is State.LAGGING
         assert authorizer.readiness.ready()
@@ -164,10 +163,10 @@ async def test_where_the_source_is_there_the_file_is_not_used(tmp_path: Path) ->
         assert authorizer.metrics.image_from_state_file == 0
 
 
-async def _refused(folder: Path, store: FakeStore, **changes: Any) -> None:  # noqa: ANN401 - of StateOptions
+async def _refused(folder: Path, store: FakeStore, later_s: float = 0.0, **changes: Any) -> None:  # noqa: ANN401 - of StateOptions
     """A start without the source is not ready, and becomes so by the source."""
     store.unreachable = True
-    async with running(keeping(store, state_in(folder, **changes))) as authorizer:
+    async with running(keeping(store, state_in(folder, **changes), later_s)) as authorizer:
         await until_true(lambda: authorizer.metrics.image_load_failures > 3)
         assert authorizer.readiness.state is State.LOADING
         assert authorizer.metrics.state_file_refusals <= 1
@@ -531,7 +530,7 @@ async def test_a_clock_that_went_back_is_not_hidden_by_the_age_that_the_state_ha
     made = resealed(re.sub(rb'"age_ms":\d+', b'"age_ms":3600000', file_of(tmp_path).read_bytes()))
     file_of(tmp_path).write_bytes(made)
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path, later_s=3_600))) as authorizer:
+    async with running(keeping(store, state_in(tmp_path), later_s=3_600)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert 7_200 <= authorizer.readiness.age_s < 7_300
     file_of(tmp_path).write_bytes(made)

@@ -9,7 +9,8 @@ import pytest
 from app.core.kafka.errors import OverloadedException
 from app.runtime.watch.lines import Line
 from app.runtime.watch.places import PlaceOwner, Places, ReaderPlace
-from tests.virtual_time import in_virtual_time, now
+from tests.unit.runtime.world import OPTIONS
+from tests.virtual_time import in_virtual_time
 
 GREEDY, OTHER, THIRD = PlaceOwner("greedy"), PlaceOwner("other"), PlaceOwner("third")
 MIB = 1024 * 1024
@@ -65,7 +66,7 @@ class Crowd:
 
 
 def snapshots() -> Places:
-    return Places(4, now, queue=16, wait_s=2.0)
+    return Places(4, OPTIONS, queue=16, wait_s=2.0)
 
 
 @in_virtual_time
@@ -152,7 +153,7 @@ async def test_the_service_itself_is_never_cut() -> None:
 
 @in_virtual_time
 async def test_full_queue_makes_room_for_a_caller_that_has_less_of_it() -> None:
-    async with Crowd(Places(1, now, queue=4, wait_s=100.0)) as crowd:
+    async with Crowd(Places(1, OPTIONS, queue=4, wait_s=100.0)) as crowd:
         held = crowd.come(GREEDY, bytes_per_s=100 * MIB)
         await asyncio.sleep(0)
         for caller in [GREEDY] * 5 + [OTHER, OTHER, OTHER]:
@@ -166,7 +167,7 @@ async def test_full_queue_makes_room_for_a_caller_that_has_less_of_it() -> None:
 
 @in_virtual_time
 async def test_reader_that_leaves_the_queue_takes_no_place_with_it() -> None:
-    places = Places(1, now, wait_s=100.0)
+    places = Places(1, OPTIONS, wait_s=100.0)
     async with AsyncExitStack() as held:
         await held.enter_async_context(places.place(GREEDY))
         for _ in range(3):

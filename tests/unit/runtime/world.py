@@ -22,13 +22,13 @@ from app.runtime.readiness import State
 from tests.contexts import Unchecked
 from tests.fakes import FakeStore
 from tests.updates import new
-from tests.virtual_time import now
+from tests.virtual_time import VIRTUAL_CLOCK, now
 
 ADDRESS = parse_address("10.0.0.1")
 ROOT = Unchecked("User:root", ADDRESS)
 ALICE = Unchecked("User:alice", ADDRESS)
 STARTUP = AuthorizerConfig(super_users=frozenset({"User:root"}))
-OPTIONS = RuntimeOptions(clock=now, jitter=lambda _, longest: longest)
+OPTIONS = RuntimeOptions(clock=VIRTUAL_CLOCK)
 
 
 def acl(name: str, principal: str = "User:alice", *, allow: bool = True) -> AclBinding:

@@ -1,7 +1,6 @@
 """A service that says what a test has written for it, over a real socket, and the follower that hears it."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.records import GENESIS_HASH, Record
 from app.core.token import Token
+from app.formats.clock import Clock
 from app.formats.feed_events import Acls, Bookmark, Configs, EpochBegan, FeedEpoch, Snapshot, Synced, encode
 from app.formats.feed_values import acl_fields, digest_of, record_fields, transaction_json
 from app.runtime.authorizer import Authorizer
@@ -34,6 +34,8 @@ EPOCH = UUID("0199f0c2-5d1e-7c3a-9a41-3f6f0b8a2c17")
 LATER_EPOCH = UUID("0199f0c2-ffff-7c3a-9a41-3f6f0b8a2c17")
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 ACL = StandardAcl(UUID(int=1), topic("orders"))
+QUICK = Clock(jitter=lambda _least, _most: 0.01)
+"""With short rests after faults."""
 
 
 class Told:
@@ -211,10 +213,10 @@ async def connected(
     urls: Sequence[str], token_file: Path | None = None
 ) -> AsyncIterator[tuple[Connection, UpstreamChangeFeed]]:
     options = UpstreamOptions(
-        urls=urls, follower="own", clock=time.monotonic, bookmark_s=0.2, token_file=token_file, request_timeout_s=30.0
+        urls=urls, follower="own", clock=QUICK, bookmark_s=0.2, token_file=token_file, request_timeout_s=30.0
     )
     connection = Connection(options)
-    feed = UpstreamChangeFeed(connection, lambda _low, _high: 0.01)
+    feed = UpstreamChangeFeed(connection)
     try:
         yield connection, feed
     finally:

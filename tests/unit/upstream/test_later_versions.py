@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -16,7 +17,7 @@ from app.upstream.acl_store import UpstreamAclStore
 from app.upstream.connection import Connection
 from tests.contract.followed import options_of
 from tests.scripted_server import ScriptedServer, Step
-from tests.unit.upstream.fake import Told, following, open_stream, stream
+from tests.unit.upstream.fake import QUICK, Told, following, open_stream, stream
 from tests.unit.upstream.test_change_feed import loaded, polled
 
 
@@ -60,8 +61,8 @@ async def test_a_follower_passes_a_record_of_a_later_version_by_a_snapshot(harm:
 
     with ScriptedServer() as server:
         server.script = [answer]
-        connection = Connection(options_of(server.url))
-        feed = change_feed.UpstreamChangeFeed(connection, lambda _low, _high: 0.01)
+        connection = Connection(replace(options_of(server.url), clock=QUICK))
+        feed = change_feed.UpstreamChangeFeed(connection)
         authorizer = Authorizer(UpstreamAclStore(connection, feed), feed, AuthorizerConfig(), RuntimeOptions())
         authorizer.open()
         try:

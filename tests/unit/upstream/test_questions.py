@@ -96,7 +96,7 @@ async def test_one_question_at_a_time_whose_answer_is_good_for_a_second() -> Non
 
         async with followed_by(server) as (connection, feed):
             server.script[:] = [answer]
-            now = connection.options.clock()
+            now = connection.options.clock.monotonic()
             feed._questions._clock = lambda: now
             same = await asyncio.gather(*(feed.standing_of(POSITION) for _ in range(10)))
             assert set(same) == {Standing.LOST}

@@ -1,5 +1,6 @@
 """The numbers of a run, for people and for Prometheus."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,12 @@ from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.run_metrics import RunMetrics, write_metrics
 
 
-def _run(job: str, exit_code: int, *times: float, **counts: int) -> RunMetrics:
-    clock = iter(times)
-    metrics = RunMetrics(job, lambda: next(clock))
+def _run(job: str, exit_code: int, began: float, ended: float, **counts: int) -> RunMetrics:
+    metrics = RunMetrics(job)
     for name, n in counts.items():
         metrics.count(name, n)
     metrics.end(exit_code)
+    metrics.began, metrics.ended = began, ended
     return metrics
 
 
@@ -27,13 +28,21 @@ def _samples(path: Path) -> dict[tuple[str, ...], float]:
 
 
 def test_counts_add_up_and_make_a_line() -> None:
-    metrics = RunMetrics("export", iter([10.0, 14.2]).__next__)
-    metrics.count("records_read", 1_000_000)
+    metrics = _run("export", 0, 10.0, 14.2, records_read=1_000_000)
     metrics.count("records_read", 2)
     metrics.count("files_written", 3)
-    metrics.end(0)
     assert str(metrics) == "done in 4.2 s: 1,000,002 records read, 3 files written"
     assert str(_run("export", 3, 0.0, 2.0)) == "failed after 2.0 s"
+
+
+def test_a_run_lasts_from_its_beginning_to_its_end() -> None:
+    before = time.time()
+    metrics = RunMetrics("export")
+    assert metrics.duration_s >= 0
+    metrics.end(0)
+    assert metrics.ended is not None
+    assert before <= metrics.began <= metrics.ended <= time.time()
+    assert metrics.duration_s == metrics.ended - metrics.began
 
 
 def test_the_file_is_what_prometheus_reads(tmp_path: Path) -> None:

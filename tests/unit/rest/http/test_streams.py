@@ -14,6 +14,7 @@ from app.rest.http.streams import NDJSON, Connection, EventStream
 from app.runtime.watch.fan_out import FanOutPace
 from app.runtime.watch.lines import SLICE_BYTES, Line
 from app.runtime.watch.rounds import Rounds
+from tests.unit.runtime.world import OPTIONS
 from tests.virtual_time import in_virtual_time, now
 
 LONG = Line("transaction", None, b"x" * (4 * SLICE_BYTES))
@@ -76,7 +77,7 @@ class Client:
 class Streaming:
     def __init__(self, *batches: Sequence[Line]) -> None:
         self.client = Client()
-        self.pace = FanOutPace(now, lambda: 0)
+        self.pace = FanOutPace(OPTIONS, lambda: 0)
         self.rounds = Rounds(self.pace)
         self._rounds = asyncio.create_task(self.rounds.run())
         connection = Connection(cast("ReplyWriter", self.client), NDJSON, self.client, self.rounds)
