@@ -256,15 +256,15 @@ def test_a_log_that_nobody_reads_holds_up_nobody(monkeypatch: pytest.MonkeyPatch
     with piped() as (pipe, writer):
         fill(writer)
         _LOG.info("kept")
-        monkeypatch.setattr(service, "_CAPACITY", 200)
-        other = threading.Thread(target=lambda: _LOG.error("of_a_thread", extra={"long": "y" * 200}))
-        other.start()
-        other.join()
-        _LOG.info("kept_as_well")
-        for number in range(3):
-            _LOG.info("of_the_loop", extra={"number": number})
+        with monkeypatch.context() as small:
+            small.setattr(service, "_CAPACITY", 200)
+            other = threading.Thread(target=lambda: _LOG.error("of_a_thread", extra={"long": "y" * 200}))
+            other.start()
+            other.join()
+            _LOG.info("kept_as_well")
+            for number in range(3):
+                _LOG.info("of_the_loop", extra={"number": number})
         told = events_until(pipe, "kept_as_well")
-        monkeypatch.undo()
         _LOG.info("read_again")
         told += events_until(pipe, "read_again")
     assert {line["event"] for line in told} == {"kept", "kept_as_well", "log_lines_left_out", "read_again"}
