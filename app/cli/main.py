@@ -40,7 +40,7 @@ from app.store.writing.acl_store import PostgresAclStore
 def create_app(
     settings: Settings,
     siblings: Siblings | None = None,
-    output: SharedOutput = SharedOutput(),  # noqa: B008 - it has no state
+    output: SharedOutput | None = None,
 ) -> "Replica":
     """A replica, which loads when its ASGI lifespan starts. `siblings` are the other workers of the service.
 
@@ -57,7 +57,7 @@ def create_app(
     metrics = Metrics()
     feed, store, past, retention = _source(settings, options)
     authorizer = Authorizer(store, feed, settings.authorizer_config, options, metrics)
-    audit = AuditLog(output.write, metrics, form=settings.log_format)
+    audit = AuditLog((output or SharedOutput()).write, metrics, form=settings.log_format)
     callers = callers_of(settings, metrics)
     connections = Connections(metrics, settings.connections_max)
     admission = Admission(metrics, connections.is_late)

@@ -1,5 +1,6 @@
 """A worker of `klamm serve --workers N`: a replica, started by the supervisor and ended with it."""
 
+import logging
 import os
 import signal
 import socket
@@ -37,6 +38,7 @@ def main() -> None:
 
 def _end_at_once() -> None:
     # Without the supervisor, PostgreSQL may be gone, and the next service needs the port.
+    logging.shutdown()
     os._exit(1)
 
 

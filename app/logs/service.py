@@ -3,23 +3,21 @@
 Every field, message and traceback goes through `app.logs.redaction`.
 """
 
-import fcntl
 import json
 import logging
 import math
 import os
 import select
 import signal
-import stat
 import sys
-import termios
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from contextvars import ContextVar
+from queue import SimpleQueue
 from types import TracebackType
-from typing import IO
 
 import msgspec
 
@@ -29,15 +27,11 @@ from app.logs.redaction import MASK, is_secret_by_name, redacted
 LIBRARY_MESSAGE = "library_message"
 
 _LOG = logging.getLogger(__name__)
-WRITING = threading.Lock()
-"""Held while lines are written to standard output, which may be the same pipe as standard error."""
-_LOCK_TIMEOUT_S = 5.0
-_PATIENCE_S = 0.01
-"""How long the event loop waits for a log's reader."""
-_LEAST_ROOM = 4_096
-"""How many bytes a pipe has room for once poll says that it can be written to."""
-_SHOWN = 1_000
-"""How many characters are shown of a line that a pipe has no room for."""
+_LOCKS = defaultdict[tuple[int, int], threading.Lock](threading.Lock)
+"""By the device and number of a file: standard output and standard error may be the same pipe."""
+_CAPACITY = 4 * 1024 * 1024
+"""Characters of lines that wait to be written."""
+_CLOSE_S = 1.0
 _SIGNAL_AGAIN_S = 0.05
 # Their lines about starting and stopping repeat ours.
 _TALKATIVE = ("uvicorn", "httpx", "httpcore", "alembic", "urllib3")
@@ -64,14 +58,14 @@ REQUEST_MARK: ContextVar[RequestMark | None] = ContextVar("klamm_request_mark", 
 
 
 def configure_logging(
-    level: str, stream: IO[str] | None = None, *, worker: int | None = None, form: LogFormat = "JSON"
+    level: str, descriptor: int | None = None, *, worker: int | None = None, form: LogFormat = "JSON"
 ) -> None:
-    """Sends all lines from `level` (DEBUG, INFO, WARN, ERROR) upwards to `stream`, by default standard error.
+    """Sends all lines from `level` (DEBUG, INFO, WARN, ERROR) upwards to a file, by default standard error.
 
     Python's warnings and uncaught exceptions go there as well. A process with siblings shows in each line which
     `worker` it is.
     """
-    handler = LineHandler(stream or sys.stderr)
+    handler = LineHandler(LineOutput(sys.stderr.fileno() if descriptor is None else descriptor))
     handler.setFormatter(JsonFormatter(worker) if form == "JSON" else TextFormatter(worker))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for library in _TALKATIVE:
@@ -80,112 +74,99 @@ def configure_logging(
     _take_over_hooks()
 
 
-class LineHandler(logging.StreamHandler[IO[str]]):
-    """Writes each line in one system call where it can: siblings write to the same pipe.
+class LineOutput:
+    """Writes whole lines to a descriptor as UTF-8, one writer of a file at a time."""
 
-    Lines are written by the caller's thread, not later by another: the last ones before a crash are those that count.
-    If nobody reads the log, the main thread, which runs the event loop, drops lines that find no room; the next line
-    that finds some says how many.
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        file = os.fstat(descriptor)
+        self._lock = _LOCKS[file.st_dev, file.st_ino]
+        self._is_torn = False
+        """Whether only a part of the last line could be written."""
+
+    def write(self, lines: str) -> None:
+        """Waits for the reader of a pipe. Raises OSError."""
+        # INVARIANT: the rest of a line never stands alone, as it could pass for a line.
+        rest = memoryview(_encoded(f"\n{lines}" if self._is_torn else lines))
+        with self._lock:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+                self._is_torn = bool(rest)
+
+    def write_at_once(self, line: str) -> None:
+        """Waits for nothing: the line is lost if it is longer than a pipe takes at once, or can't be written now."""
+        encoded = _encoded(line)
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        with suppress(OSError):
+            if len(encoded) <= select.PIPE_BUF and poll.poll(0):
+                os.write(self._descriptor, encoded)
+
+
+class LineHandler(logging.Handler):
+    """Makes lines in the caller's thread, and writes them in its own: only that one waits for the reader of the log.
+
+    Lines that find no room in memory, or that can't be written, are dropped; the next one that is written follows a
+    line that says how many.
     """
 
-    def __init__(self, stream: IO[str]) -> None:
-        super().__init__(stream)
-        self._left_out = 0
-
-    def handle(self, record: logging.LogRecord) -> bool:
-        # Without the handler's lock: its holder may be waiting for a reader.
-        self.emit(record)
-        return True
+    def __init__(self, output: LineOutput) -> None:
+        super().__init__()
+        self._output = output
+        # Not a Queue: a finalizer may log while its thread is inside `put`.
+        self._queue: SimpleQueue[str | None] = SimpleQueue()
+        # INVARIANT: each counter has one writer, the holder of the handler's lock or the thread.
+        self._size_in = self._dropped = 0
+        self._size_out = self._failed = self._told = 0
+        self._thread = threading.Thread(target=self._run, name="klamm-log", daemon=True)
+        self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
+        line = self._line_of(record)
+        if not self._thread.is_alive():
+            # The interpreter ends, or this process was forked.
+            self._output.write_at_once(line)
+        elif self._size_in - self._size_out + len(line) > _CAPACITY:
+            self._dropped += 1
+        else:
+            self._size_in += len(line)
+            self._queue.put(line)
+
+    def close(self) -> None:
+        """Writes what waits, for a second at most. Python calls it before the process ends."""
+        self._queue.put(None)
+        self._thread.join(_CLOSE_S)
+        super().close()
+
+    def _line_of(self, record: logging.LogRecord) -> str:
         try:
-            self._write(f"{self.format(record)}\n")
+            return f"{self.format(record)}\n"
         except RecursionError:
             raise
-        except Exception:  # noqa: BLE001 - there is nobody to raise it to
-            self.handleError(record)
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging names it
-        """Logs which line is missing. Logging's own method would print the arguments, on several lines."""
-        fault = sys.exc_info()[0]
-        if fault is not None and issubclass(fault, OSError):
-            return
-        extra = {"from_logger": record.name, "line": record.lineno, "fault": "" if fault is None else fault.__name__}
-        with suppress(Exception):
-            self._write(self._own_line("log_line_not_made", **extra))
+        except Exception as fault:  # noqa: BLE001 - there is nobody to raise it to
+            # Logging's own method would print the arguments, on several lines.
+            extra = {"from_logger": record.name, "line": record.lineno, "fault": type(fault).__name__}
+            return self._own_line("log_line_not_made", **extra)
 
     def _own_line(self, event: str, **fields: object) -> str:
         level = {"levelno": logging.ERROR, "levelname": "ERROR"}
         return f"{self.format(logging.makeLogRecord({'name': __name__, 'msg': event, **level, **fields}))}\n"
 
-    def _write(self, line: str) -> None:
-        # If this line lands inside a long one, the rest of that could pass for a line. The event loop never waits.
-        waits = threading.current_thread() is not threading.main_thread()
-        locked = WRITING.acquire(timeout=_LOCK_TIMEOUT_S if waits else 0)
-        try:
-            self._write_whole(line, waits=waits)
-        finally:
-            if locked:
-                WRITING.release()
-
-    def _write_whole(self, line: str, *, waits: bool) -> None:
-        self.stream.flush()
-        try:
-            descriptor = self.stream.fileno()
-        except (OSError, AttributeError):
-            self.stream.write(line)
-            self.stream.flush()
-            return
-        size = len(_encoded(line))
-        if not waits and size > _LEAST_ROOM and size > _most_room_of(descriptor):
-            # The line would never find room; a note that it came, and how it begins, does.
-            line = self._own_line("log_line_too_long", bytes=size, begins=line[:_SHOWN])
-        left_out = self._left_out
-        if left_out:
-            line = self._own_line("log_lines_left_out", lines=left_out) + line
-        rest = memoryview(_encoded(line))
-        # A reader that does not read is waited for once, not for each line.
-        patience_s = 0 if left_out else _PATIENCE_S
-        if not (waits or _has_room(descriptor, len(rest), patience_s)):
-            self._left_out += 1
-            return
-        # Not 0: the event loop may have dropped more since, as it does not wait for the lock.
-        self._left_out -= left_out
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+    def _run(self) -> None:
+        while (line := self._queue.get()) is not None:
+            lost = self._dropped + self._failed - self._told
+            try:
+                if lost:
+                    self._output.write(self._own_line("log_lines_left_out", lines=lost))
+                    self._told += lost
+                self._output.write(line)
+            except OSError:
+                self._failed += 1
+            self._size_out += len(line)
 
 
 def _encoded(line: str) -> bytes:
     return line.encode("utf-8", "backslashreplace")
-
-
-def _has_room(descriptor: int, size: int, patience_s: float) -> bool:
-    """Whether a pipe takes a write of `size` bytes without a wait; a file always has room."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLOUT)
-    until = time.monotonic() + patience_s
-    while not (poll.poll(0) and (size <= _LEAST_ROOM or size <= _room_of(descriptor))):
-        if time.monotonic() >= until:
-            return False
-        time.sleep(_PATIENCE_S / 10)
-    return True
-
-
-def _room_of(descriptor: int) -> float:
-    """How many bytes have room, at least; infinite for a file."""
-    most = _most_room_of(descriptor)
-    if most == math.inf:
-        return most
-    waiting = int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
-    # The kernel adds a line to a page only if all of it fits, so half of each page may be empty.
-    return most - 2 * waiting
-
-
-def _most_room_of(descriptor: int) -> float:
-    """As `_room_of`, once all is read."""
-    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-        return math.inf
-    return fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ) - _LEAST_ROOM
 
 
 class JsonFormatter(logging.Formatter):

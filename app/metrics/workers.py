@@ -15,6 +15,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 _SUMMED = ("counter", "histogram")
+_Series = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class Family(msgspec.Struct, array_like=True):
@@ -40,52 +41,45 @@ class WorkerFacts:
     restarts: int
 
 
-_Series = tuple[str, tuple[tuple[str, str], ...]]
-
-
 class ServiceMetrics:
     """The latest metrics of each worker, and the sums of those that have ended."""
 
     def __init__(self) -> None:
-        self._latest: dict[int, dict[str, Family]] = {}
-        self._ended: dict[str, dict[_Series, float]] = {}
-        self._known: dict[str, Family] = {}
-        """Every metric that was ever seen, without samples."""
+        self._latest: dict[int, list[Family]] = {}
+        self._ended: list[Family] = []
 
     def note(self, worker: int, families: list[Family]) -> None:
-        self._latest[worker] = {each.name: each for each in families}
-        for each in families:
-            self._known.setdefault(each.name, Family(each.name, each.kind, each.help, []))
+        self._latest[worker] = families
 
     def retire(self, worker: int) -> None:
-        for family in self._latest.pop(worker, {}).values():
-            if family.kind in _SUMMED:
-                _add(self._ended.setdefault(family.name, {}), family)
+        ended = _only_sums(self._latest.pop(worker, []))
+        self._ended = families_of(_merged([(worker, self._ended), (worker, ended)]))
 
     def render(self, workers: Sequence[WorkerFacts]) -> bytes:
-        present = [facts.number for facts in workers if facts.up]
-        return generate_latest(
-            _Page([*_about(workers), *(self._merged(each, present) for each in self._known.values())])
-        )
+        up = {facts.number for facts in workers if facts.up}
+        # A worker that doesn't answer counts with its last answer, as a falling sum would look like a restart.
+        latest = [(each, page if each in up else _only_sums(page)) for each, page in sorted(self._latest.items())]
+        return generate_latest(_Page([*_about(workers), *_merged([*latest, (0, self._ended)])]))
 
-    def _merged(self, known: Family, present: Sequence[int]) -> Metric:
-        merged = Metric(known.name, known.help, known.kind)
-        latest = {worker: by_name[known.name] for worker, by_name in self._latest.items() if known.name in by_name}
-        if known.kind in _SUMMED:
-            # A worker that doesn't answer counts with its last answer, as a falling sum would look like a restart.
-            sums = dict(self._ended.get(known.name, {}))
-            for family in latest.values():
-                _add(sums, family)
-            for (name, series_labels), value in sums.items():
-                merged.add_sample(name, dict(series_labels), value)
-            return merged
-        for worker in present:
-            own = {} if known.kind == "info" else {"worker": str(worker)}
-            for name, labels, value in latest[worker].samples if worker in latest else ():
-                merged.add_sample(name, {**labels, **own}, value)
-            if not own and merged.samples:
-                break
-        return merged
+
+def _only_sums(families: Iterable[Family]) -> list[Family]:
+    return [each for each in families if each.kind in _SUMMED]
+
+
+def _merged(pages: Iterable[tuple[int, Iterable[Family]]]) -> Iterator[Metric]:
+    """The metrics of these workers as one of each name."""
+    merged: dict[str, tuple[Metric, dict[_Series, float]]] = {}
+    for worker, families in pages:
+        for family in families:
+            _, values = merged.setdefault(family.name, (Metric(family.name, family.help, family.kind), {}))
+            own = {"worker": str(worker)} if family.kind == "gauge" else {}
+            for name, labels, value in family.samples:
+                series = name, tuple({**labels, **own}.items())
+                values[series] = value + (values.get(series, 0.0) if family.kind in _SUMMED else 0.0)
+    for metric, values in merged.values():
+        for (name, series_labels), value in values.items():
+            metric.add_sample(name, dict(series_labels), value)
+        yield metric
 
 
 class _Page(Collector):
@@ -105,9 +99,3 @@ def _about(workers: Sequence[WorkerFacts]) -> Iterator[Metric]:
         restarts.add_metric([str(facts.number)], facts.restarts)
     yield up
     yield restarts
-
-
-def _add(sums: dict[_Series, float], family: Family) -> None:
-    for name, labels, value in family.samples:
-        series = (name, tuple(labels.items()))
-        sums[series] = sums.get(series, 0.0) + value

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
-from app.logs.service import WRITING
+from app.logs.service import LineOutput
 
 _PR_SET_PDEATHSIG = 1
 _LENGTH = struct.Struct("!Q")
@@ -133,20 +133,18 @@ class SharedOutput:
 
     def __init__(self, locks: int | None = None) -> None:
         self._locks = locks
+        # Past sys.stdout, whose lock a thread that waits for a reader would hold when the process ends.
+        self._output = LineOutput(sys.stdout.fileno())
 
     def write(self, lines: str) -> None:
         """Writes whole lines. No sibling's line gets into them: the rest of a long line could pass for the sibling's.
 
-        It waits at most two seconds for a sibling that hangs while it holds the lock.
+        It waits at most two seconds for a sibling that hangs while it holds the lock. Raises OSError.
         """
         locked = self._locks is not None and self._acquire(self._locks)
-        alone = WRITING.acquire(timeout=_LOCK_TIMEOUT_S)
         try:
-            sys.stdout.write(lines)
-            sys.stdout.flush()
+            self._output.write(lines)
         finally:
-            if alone:
-                WRITING.release()
             if locked and self._locks is not None:
                 release_lock(self._locks, OUTPUT)
 

@@ -23,7 +23,7 @@ from app.core.kafka.errors import (
 from app.core.mutations import CreateAcls, DeleteAcls, ExpireAcls, Mutation, Outcome
 from app.core.token import Token
 from app.metrics.declared import Metrics
-from app.runtime.change_log import ChangeLog, Written
+from app.runtime.change_log import Written, log_changes
 from app.runtime.deadlines import answered, bounded, stop
 from app.runtime.options import RuntimeOptions
 from app.runtime.ports import AclStore
@@ -75,7 +75,6 @@ class Mutator:
         self._metrics = metrics
         self._options = options
         self._backoff = Backoff(options.first_backoff_s, options.max_backoff_s, options.clock.jitter)
-        self._log = ChangeLog()
         self._numbers = itertools.count()
         self._queue: dict[int, _Pending] = {}
         self._queued_weight = 0
@@ -121,7 +120,6 @@ class Mutator:
             await bounded(self._store.close(), self._options.drain_timeout_s)
         except Exception:
             _logger.exception("store_not_closed")
-        self._log.close()
 
     # the callers' side
 
@@ -222,12 +220,12 @@ class Mutator:
         if group and not 0 < len(written.outcomes) <= len(group):
             raise ValueError(f"the store gave {len(written.outcomes)} outcomes for {len(group)} mutations")
         done = [pending.settle(outcome, token) for pending, outcome in zip(group, written.outcomes, strict=False)]
-        self._log.tell(done, token)
         self._metrics.mutator_groups_written += bool(group)
         self._metrics.mutator_mutations_written += len(done)
         if len(done) < len(group):
             # They did not fit in the transaction: each gets its own outcome in the next one.
             self._queue_again(group[len(done) :])
+        await log_changes(done, token)
         return True
 
     async def _write_one_by_one(self, group: Sequence[_Pending]) -> bool:

@@ -47,14 +47,14 @@ def test_lines_of_several_processes_do_not_tear() -> None:
 
 
 def test_a_process_that_stands_still_with_the_lock_is_not_waited_for_for_ever(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(processes, "_LOCK_TIMEOUT_S", 0.05)
     with lock_file() as lock, python(HOLDER, lock=lock, out=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         SharedOutput(lock.fileno()).write("anyway\n")
-        assert capsys.readouterr().out == "anyway\n"
+        assert capfd.readouterr().out == "anyway\n"
         holder.send_signal(signal.SIGKILL)
         holder.wait(60)
         # Its end frees the lock, as nothing else would.
@@ -64,6 +64,6 @@ def test_a_process_that_stands_still_with_the_lock_is_not_waited_for_for_ever(
         assert time.monotonic() - began_at < 30
 
 
-def test_a_process_that_is_alone_needs_no_lock(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_process_that_is_alone_needs_no_lock(capfd: pytest.CaptureFixture[str]) -> None:
     SharedOutput().write("a\nb\n")
-    assert capsys.readouterr().out == "a\nb\n"
+    assert capfd.readouterr().out == "a\nb\n"

@@ -2,7 +2,6 @@
 
 import ast
 import gzip
-import io
 import itertools
 import json
 import logging
@@ -139,15 +138,19 @@ def loggers_as_before() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("loggers_as_before")
-def test_cve_2021_4104_cve_2022_23302_logs_go_nowhere_but_to_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cve_2021_4104_cve_2022_23302_logs_go_nowhere_but_to_the_stream(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """log4j 1.x: a sink that looks names up over the network."""
     connected = Refusing()
     monkeypatch.setattr(socket.socket, "connect", connected)
     monkeypatch.setattr(socket, "getaddrinfo", connected)
-    stream = io.StringIO()
-    configure_logging("DEBUG", stream)
+    monkeypatch.setattr("app.logs.service._CLOSE_S", 60.0)
+    configure_logging("DEBUG")
     logging.getLogger("app.test").error("${jndi:ldap://127.0.0.1:1/a}", extra={"name_": "${jndi:rmi://127.0.0.1:1/b}"})
-    assert stream.getvalue().count("${jndi:") == 2
+    for each in logging.getLogger().handlers:
+        each.close()
+    assert capfd.readouterr().err.count("${jndi:") == 2
     assert connected.calls == []
     network = (handlers.SocketHandler, handlers.HTTPHandler, handlers.SMTPHandler, handlers.SysLogHandler)
     every = [logging.getLogger(), *(each for each in logging.Logger.manager.loggerDict.values())]

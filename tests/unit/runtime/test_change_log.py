@@ -1,9 +1,7 @@
 """The service's log says what each update has changed; it can be read or not, updates go on."""
 
+import asyncio
 import logging
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import replace
 from typing import Any
@@ -35,7 +33,6 @@ async def write(store: FakeStore, *mutations: Mutation) -> None:
 
 
 def lines_of(store: FakeStore, caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    """Not those that a stalled log of another test writes late."""
     told = [vars(each) for each in caplog.records if each.message == "change_written"]
     return [each for each in told if each["token"].startswith(str(store.epoch))]
 
@@ -65,11 +62,10 @@ async def test_each_update_that_changes_something_is_told_once_with_its_token(ca
 
 async def test_updates_of_one_transaction_share_a_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, LOGGER.name)
-    log, store = change_log.ChangeLog(), FakeStore()
+    store = FakeStore()
     token = Token(store.epoch, 9)
     some: list[Mutation] = [create("a"), create("b"), replace(create("c"), comment="why"), delete("a"), create("none")]
-    log.tell([change_log.Written(each, int(each != some[-1]), Context()) for each in some], token)
-    log.close()
+    await change_log.log_changes([change_log.Written(each, int(each != some[-1]), Context()) for each in some], token)
     told = lines_of(store, caplog)
     assert [(each["call"], each["records"], each.get("requests"), each.get("comment")) for each in told] == [
         ("createAcls", 2, 2, None),
@@ -79,31 +75,19 @@ async def test_updates_of_one_transaction_share_a_line(caplog: pytest.LogCapture
     assert {each["token"] for each in told} == {str(token)}
 
 
-@contextmanager
-def stalled() -> Iterator[threading.Event]:
-    """A log whose first line is never taken, until the event is set."""
-    goes_on = threading.Event()
+async def test_a_long_transaction_logs_in_short_steps(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER.name)
+    store, turns = FakeStore(), 0
 
-    class Stalled(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:  # noqa: ARG002 - logging calls it so
-            goes_on.wait(60)
+    async def answer() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
 
-    handler = Stalled()
-    LOGGER.addHandler(handler)
-    LOGGER.setLevel(logging.INFO)
-    try:
-        yield goes_on
-    finally:
-        goes_on.set()
-        LOGGER.removeHandler(handler)
-        LOGGER.setLevel(logging.NOTSET)
-
-
-async def test_a_log_that_nobody_reads_holds_up_no_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_log, "_MOST_WAITING", 2)
-    monkeypatch.setattr(change_log, "_CLOSE_S", 0.01)
-    store = FakeStore()
-    with stalled() as goes_on:
-        await write(store, *(create(f"t{each}") for each in range(5)))
-        assert not goes_on.is_set()
-    assert store.tables.last_offset == 5
+    answering = asyncio.create_task(answer())
+    some = [change_log.Written(replace(create("a"), comment=f"OPS-{each}"), 1, Context()) for each in range(2_000)]
+    await change_log.log_changes(some, Token(store.epoch, 9))
+    answering.cancel()
+    assert len(lines_of(store, caplog)) == 2_000
+    assert turns > 2
