@@ -10,6 +10,7 @@ from typing import IO
 
 import yaml
 
+from app.core.collection import collection_paused
 from app.formats.lines import TextFault, whole_text
 
 MAX_YAML_BYTES = 32 * 1024 * 1024
@@ -38,15 +39,23 @@ def read_documents(stream: IO[bytes]) -> Iterator[Value]:
     """Each document of the file. Raises TextFault where it can't be read on."""
     too_long = f"YAML of more than {MAX_YAML_BYTES} bytes; split it into several files"
     text = whole_text(stream, MAX_YAML_BYTES, too_long)
+    documents = yaml.compose_all(text, Loader=_Composer)
     try:
-        for document in yaml.compose_all(text, Loader=_Composer):
-            _check(document, {})
+        while (document := _next(documents)) is not None:
             yield document
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
         raise TextFault(1 if mark is None else mark.line + 1, _problem(fault)) from None
     except yaml.YAMLError as fault:
         raise TextFault(1, f"not YAML: {str(fault).splitlines()[0]}") from None
+
+
+def _next(documents: Iterator[Value]) -> Value | None:
+    with collection_paused():
+        document = next(documents, None)
+        if document is not None:
+            _check(document, {})
+    return document
 
 
 def line_of(value: Value) -> int:
