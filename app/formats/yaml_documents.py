@@ -2,9 +2,10 @@
 
 Nothing is constructed of them. Bounds: the file's bytes, how deep a value nests, and how many values a document has,
 those of its aliases counted as often as they are meant. Refused: a key that comes twice, merge keys, tags but YAML's
-own, an anchor's name that comes twice, and an alias within what it stands for.
+own, an anchor that comes twice, and an alias within what it stands for.
 """
 
+import re
 from collections.abc import Iterator
 from typing import IO
 
@@ -33,6 +34,7 @@ _TAGS: dict[type[Value], set[str]] = {
     Fields: {f"{_YAML}map"},
 }
 _MERGE = "<<"
+_ANCHOR = re.compile(r"[&*][\w-]+")
 
 
 def read_documents(stream: IO[bytes]) -> Iterator[Value]:
@@ -45,7 +47,7 @@ def read_documents(stream: IO[bytes]) -> Iterator[Value]:
             yield document
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
-        raise TextFault(1 if mark is None else mark.line + 1, _problem(fault)) from None
+        raise TextFault(1 if mark is None else mark.line + 1, _problem(fault, text)) from None
     except yaml.YAMLError as fault:
         raise TextFault(1, f"not YAML: {str(fault).splitlines()[0]}") from None
 
@@ -75,12 +77,15 @@ def is_null(value: Value) -> bool:
     return value.tag == _NULL
 
 
-def _problem(fault: yaml.MarkedYAMLError) -> str:
-    if not isinstance(fault, yaml.composer.ComposerError):
+def _problem(fault: yaml.MarkedYAMLError, text: str) -> str:
+    if not isinstance(fault, yaml.composer.ComposerError) or fault.problem_mark is None:
         return f"not YAML: {fault.problem or fault.context}"
+    # A byte order mark is not counted.
+    found = _ANCHOR.search(text, fault.problem_mark.index)
+    name = "the alias" if found is None else f"`{found[0][:200]}`"
     if fault.context is None:
-        return "the alias has no anchor before it; write the value out"
-    return "the anchor's name comes more than once; give each anchor its own"
+        return f"{name} has no anchor before it; write the value out"
+    return f"{name}: the anchor comes more than once; give each a name of its own"
 
 
 class _Composer(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # in C where the wheel has it

@@ -249,8 +249,8 @@ def test_the_longest_names_are_written() -> None:
         ("- !mine {a: 1}", "8: the tag `!mine` is not supported; remove it"),
         ("- {!mine a: 1}", "8: the tag `!mine` is not supported; remove it"),
         ("- &a [*a]", "8: an alias stands within what it stands for; write the value out"),
-        ("- [x]\n- *a", "9: the alias has no anchor before it; write the value out"),
-        ("- &a [x]\n- &a [y]", "9: the anchor's name comes more than once; give each anchor its own"),
+        ("- [x]\n- *a", "9: `*a` has no anchor before it; write the value out"),
+        ("- &a [x]\n- &a [y]", "9: `&a`: the anchor comes more than once; give each a name of its own"),
         ("- " + "[" * 40, "8: it is nested deeper than 32 levels"),
         ("- " + "[" * 1_000_000, "8: it is nested deeper than 32 levels"),
         ("- " + "[" * 28 + "x" + "]" * 28, "8: `acls`: an entry is not a rule"),
@@ -311,6 +311,10 @@ def test_what_is_no_resource_is_told(text: str, problem: str) -> None:
 
 def test_bytes_that_are_no_text_are_told() -> None:
     assert problems_of(b"kind: x\na: \xff", FORMAT) == ["2: not UTF-8; encode it as UTF-8"]
+
+
+def test_an_alias_is_told_by_its_name_in_a_file_with_a_byte_order_mark() -> None:
+    assert told("\ufeff# \u00e9\r\na: *b, *c") == ["2: `*b` has no anchor before it; write the value out"]
 
 
 def test_an_alias_is_what_it_stands_for() -> None:
