@@ -29,7 +29,7 @@ from app.rest.openapi import build_openapi
 from app.runtime.authorizer import Authorizer
 from app.runtime.collection import Collector
 from app.runtime.options import RuntimeOptions
-from app.runtime.ports import AclStore, ChangeFeed, PastElsewhere, PastStore
+from app.runtime.ports import AclStore, AskElsewhere, ChangeFeed, PastStore
 from app.runtime.retention import Retention
 from app.settings.model import Settings
 from app.store.reading.change_feed import PostgresChangeFeed
@@ -55,7 +55,7 @@ def create_app(
         state=state_of(settings),
     )
     metrics = Metrics()
-    feed, store, past, retention = _source(settings, options)
+    feed, store, past, past_elsewhere, retention = _source(settings, options)
     authorizer = Authorizer(store, feed, settings.authorizer_config, options, metrics)
     audit = AuditLog((output or SharedOutput()).write, metrics, form=settings.log_format)
     callers = callers_of(settings, metrics)
@@ -75,6 +75,7 @@ def create_app(
         tracing=tracing,
         decision_log=decision_log,
         past=past,
+        past_elsewhere=past_elsewhere,
         document=build_openapi if settings.has_docs else None,
         console=console,
     )
@@ -92,7 +93,7 @@ def create_app(
     )
 
 
-_Source = tuple[ChangeFeed, AclStore, PastStore | PastElsewhere, Retention | None]
+_Source = tuple[ChangeFeed, AclStore, PastStore | None, AskElsewhere | None, Retention | None]
 
 
 def _source(settings: Settings, options: RuntimeOptions) -> _Source:
@@ -100,12 +101,13 @@ def _source(settings: Settings, options: RuntimeOptions) -> _Source:
     if settings.upstream_urls:
         from app.cli.following import followed  # noqa: PLC0415 - an HTTP client takes a tenth of the start
 
-        return *followed(settings, options), None
+        upstream, writes, past_elsewhere = followed(settings, options)
+        return upstream, writes, None, past_elsewhere.ask, None
     if settings.database_url is None:
         raise ValueError("a replica needs a database URL, or an upstream")
     feed = PostgresChangeFeed(settings.database_url)
     past = PostgresPast(settings.database_url)
-    return feed, PostgresAclStore(settings.database_url), past, _retention(settings, feed, options)
+    return feed, PostgresAclStore(settings.database_url), past, None, _retention(settings, feed, options)
 
 
 def _decision_log(settings: Settings, metrics: Metrics) -> DecisionLog | None:

@@ -10,11 +10,12 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from app.process.siblings import Siblings
 from app.process.sockets import AcceptedProtocol, Acceptor
 from app.rest.http.connections import Connections
 from app.rest.http.protocol import Answer, KlammProtocol, nothing_at_once
@@ -27,18 +28,6 @@ _TICKS_PER_SECOND = 10
 _HOOKS_TIMEOUT_S = 1
 
 _log = logging.getLogger(__name__)
-
-
-class Supervision(Protocol):
-    """Says when a server must end, as SIGTERM does for a server without it."""
-
-    alone: bool
-    """Whether this server ends while others go on serving from the same socket."""
-
-    def on_orders(self, drain: Callable[[], None], end: Callable[[], None]) -> None: ...
-
-    def on_sigterm(self) -> None:
-        """SIGTERM has come before either was called. Called on the event loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +46,8 @@ class ServerOptions:
     drain_s: float = 0.0
     draining: Callable[[bool], None] | None = None
     """Called when the server begins to drain, with whether others go on serving from the same socket."""
-    supervision: Supervision | None = None
-    """Handles SIGTERM."""
+    supervision: Siblings | None = None
+    """Says when the server must drain or end, as SIGTERM does for a server without it."""
 
 
 def serve(app: ASGIApp, listener: socket.socket, options: ServerOptions) -> None:

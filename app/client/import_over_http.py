@@ -7,27 +7,15 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from app.client.http.replies import CreateResult, ServiceError
-from app.client.http.service import batches
+from app.client.http.service import Service, batches
 from app.core.backoff import Backoff
 from app.core.kafka.bindings import NewAcl
 from app.formats.acl_entries import shown
 
 _TRIES = 4
 _PAUSE_S, _LONGEST_PAUSE_S = 0.5, 2.0
-
-
-class AclCreator(Protocol):
-    @property
-    def timeout_s(self) -> float:
-        """For a batch, including all tries."""
-
-    def create_acls(
-        self, acls: Sequence[NewAcl], *, timeout_s: float, comment: str | None
-    ) -> tuple[list[CreateResult], str]:
-        """As in `app.client.http.service.Service`."""
 
 
 @dataclass(slots=True)
@@ -44,7 +32,7 @@ class HttpImportCounts:
 class HttpImporter:
     def __init__(
         self,
-        service: AclCreator,
+        service: Service,
         report: Callable[[HttpImportCounts], None],
         *,
         batch_acls: int,

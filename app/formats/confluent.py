@@ -13,7 +13,7 @@ from app.formats.acl_entries import MAX_SHOWN, Entry, acl_from
 from app.formats.acl_json import binding_json, has_others_permission, object_of_texts, write_json_list
 from app.formats.json_walk import JsonWalk, Pairs, read_walked
 from app.formats.lines import TextFault, first_byte
-from app.formats.yaml_documents import Fields, Items, read_documents
+from app.formats.yaml_documents import Fields, Items, line_of, read_documents
 from app.formats.yaml_resources import Part
 
 _ACL_FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission")
@@ -91,11 +91,11 @@ def _yaml_entries(stream: IO[bytes]) -> Iterator[Entry]:
     try:
         for document in read_documents(stream):
             if not isinstance(document, Items):
-                yield document.line, ["not a list; give what `confluent kafka acl list --output yaml` prints"]
+                yield line_of(document), ["not a list; give what `confluent kafka acl list --output yaml` prints"]
                 continue
-            for item in document.items:
+            for item in document.value:
                 if not isinstance(item, Fields):
-                    yield item.line, ["not an ACL; write its fields"]
+                    yield line_of(item), ["not an ACL; write its fields"]
                     continue
                 acl = Part(item)
                 acl.allows_only(*_ACL_FIELDS)

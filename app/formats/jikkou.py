@@ -14,7 +14,7 @@ from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, Patt
 from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError
 from app.formats.quoting import wide_quoted
 from app.formats.words import loosely
-from app.formats.yaml_documents import Fields, Scalar, Value
+from app.formats.yaml_documents import Fields, Scalar, Value, fields_of
 from app.formats.yaml_resources import Part, by_rule, read_resources, rules_in
 
 KIND = "KafkaPrincipalAuthorization"
@@ -100,8 +100,8 @@ def _principal(metadata: Part) -> str:
         metadata.problems += [
             f"`{name}`: Jikkou deletes or ignores these ACLs; remove the annotation, or leave the resource out"
             for name in _MEANT_OTHERWISE
-            if not isinstance(value := annotations.fields.get(name), Scalar | None)
-            or (value is not None and value.text.lower() != "false")
+            if (value := fields_of(annotations).get(name)) is not None
+            and not (isinstance(value, Scalar) and value.value.lower() == "false")
         ]
     return _plain_text(metadata, "name")
 

@@ -1,169 +1,149 @@
-"""The documents of a YAML file, one after another, as values that know their lines.
+"""The documents of a YAML file, one after another, as PyYAML's nodes, which know their lines.
 
-Nothing is constructed but texts, lists and mappings. Bounds: the file's bytes, how deep a value nests, and how many
-values a document has, those of its aliases counted as often as they are meant. Refused: a key that comes twice, merge
-keys, tags, and an alias within what it stands for.
+Nothing is constructed of them. Bounds: the file's bytes, how deep a value nests, and how many values a document has,
+those of its aliases counted as often as they are meant. Refused: a key that comes twice, merge keys, tags but YAML's
+own, an anchor that comes twice, and an alias within what it stands for.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator
 from typing import IO
 
 import yaml
 
+from app.core.collection import collection_paused
 from app.formats.lines import TextFault, whole_text
 
 MAX_YAML_BYTES = 32 * 1024 * 1024
 MAX_DOCUMENT_VALUES = 1_000_000
 MAX_DEPTH = 32
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Only its parser is used, which knows no types; in C where the wheel has it."""
+Value = yaml.Node
+Scalar = yaml.ScalarNode
+Items = yaml.SequenceNode
+Fields = yaml.MappingNode
 
-_tag_of: Callable[[type[yaml.Node], str, tuple[bool, bool]], str] = yaml.resolver.Resolver().resolve
-"""What YAML 1.1 takes a text for that stands without quotes; it remembers nothing."""
-
-_TEXT = "tag:yaml.org,2002:str"
-_NULL = "tag:yaml.org,2002:null"
+_YAML = "tag:yaml.org,2002:"
+_TEXT, _NULL = f"{_YAML}str", f"{_YAML}null"
+_TAGS: dict[type[Value], set[str]] = {
+    # What YAML 1.1 takes a scalar for, by its looks if it stands without quotes.
+    Scalar: {
+        f"{_YAML}{name}" for name in ("str", "null", "bool", "int", "float", "timestamp", "value", "merge", "yaml")
+    },
+    Items: {f"{_YAML}seq"},
+    Fields: {f"{_YAML}map"},
+}
 _MERGE = "<<"
-
-
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """A text, or what YAML takes for a number, a truth value or a date if it stands without quotes."""
-
-    line: int
-    text: str
-    is_text: bool
-    is_null: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Items:
-    line: int
-    items: "list[Value]"
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    line: int
-    fields: "dict[str, Value]"
-    key_lines: dict[str, int] = field(default_factory=dict)
-    """Of keys whose values begin on later lines."""
-
-    def line_of(self, name: str) -> int:
-        return self.key_lines.get(name, self.fields[name].line)
-
-
-Value = Scalar | Items | Fields
+_ANCHOR = re.compile(r"[&*][\w-]+")
 
 
 def read_documents(stream: IO[bytes]) -> Iterator[Value]:
     """Each document of the file. Raises TextFault where it can't be read on."""
     too_long = f"YAML of more than {MAX_YAML_BYTES} bytes; split it into several files"
     text = whole_text(stream, MAX_YAML_BYTES, too_long)
-    document: _Document | None = None
+    documents = yaml.compose_all(text, Loader=_Composer)
     try:
-        for event in yaml.parse(text, Loader=_LOADER):
-            if isinstance(event, yaml.DocumentStartEvent):
-                document = _Document()
-            elif isinstance(event, yaml.DocumentEndEvent):
-                if document is not None and document.root is not None:
-                    yield document.root
-                document = None
-            elif document is not None:
-                document.take(event)
+        while (document := _next(documents)) is not None:
+            yield document
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
-        line = 1 if mark is None else mark.line + 1
-        raise TextFault(line, f"not YAML: {fault.problem or fault.context}") from None
+        raise TextFault(1 if mark is None else mark.line + 1, _problem(fault, text)) from None
     except yaml.YAMLError as fault:
         raise TextFault(1, f"not YAML: {str(fault).splitlines()[0]}") from None
 
 
-class _Open:
-    """A list or a mapping whose end is still to come."""
-
-    def __init__(self, value: Items | Fields, anchor: str | None) -> None:
-        self.value = value
-        self.anchor = anchor
-        self.key: str | None = None
-        """Of the mapping, whose value comes next."""
-        self.key_line = 0
-        self.size = 1
+def _next(documents: Iterator[Value]) -> Value | None:
+    with collection_paused():
+        document = next(documents, None)
+        if document is not None:
+            _check(document, {})
+    return document
 
 
-class _Document:
-    """One document, put together from events."""
+def line_of(value: Value) -> int:
+    return 1 if value.start_mark is None else value.start_mark.line + 1
 
-    def __init__(self) -> None:
-        self.root: Value | None = None
-        self._open: list[_Open] = []
-        self._anchors: dict[str, tuple[Value, int]] = {}
 
-    def take(self, event: yaml.Event) -> None:
-        mark = event.start_mark
-        line = 1 if mark is None else mark.line + 1
-        if isinstance(event, yaml.AliasEvent):
-            if event.anchor not in self._anchors:
-                raise TextFault(line, f"`*{event.anchor}` has no anchor before it; write the value out")
-            value, size = self._anchors[event.anchor]
-            self._add(line, value, size)
-        elif isinstance(event, yaml.ScalarEvent):
-            scalar = self._scalar(line, event)
-            self._name(event.anchor, scalar, 1)
-            self._add(line, scalar, 1)
-        elif isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
-            self._begin(line, event)
-        else:
-            opened = self._open.pop()
-            self._name(opened.anchor, opened.value, opened.size)
-            self._add(line, opened.value, opened.size)
+def fields_of(mapping: Fields) -> dict[str, Value]:
+    return {name.value: value for name, value in mapping.value}
 
-    def _begin(self, line: int, event: yaml.CollectionStartEvent) -> None:
-        if len(self._open) == MAX_DEPTH:
-            raise TextFault(line, f"it is nested deeper than {MAX_DEPTH} levels; no KafkaUser is")
-        if event.tag is not None:
-            raise TextFault(line, f"the tag `{event.tag}` is not supported; remove it")
-        is_list = isinstance(event, yaml.SequenceStartEvent)
-        self._open.append(_Open(Items(line, []) if is_list else Fields(line, {}), event.anchor))
 
-    def _scalar(self, line: int, event: yaml.ScalarEvent) -> Scalar:
-        if event.tag is not None and event.tag not in ("!", _TEXT):
-            raise TextFault(line, f"the tag `{event.tag}` is not supported; remove it")
-        plain = event.implicit[0]
-        tag = _tag_of(yaml.ScalarNode, event.value, (True, False)) if plain else _TEXT
-        return Scalar(line, event.value, tag == _TEXT, tag == _NULL)
+def is_text(value: Value) -> bool:
+    """Not a number, a truth value or a date, for which YAML takes a scalar that stands without quotes."""
+    return value.tag == _TEXT
 
-    def _name(self, anchor: str | None, value: Value, size: int) -> None:
-        if anchor is not None:
-            self._anchors[anchor] = (value, size)
 
-    def _add(self, line: int, value: Value, size: int) -> None:
-        if not self._open:
-            self.root = value
-            return
-        within = self._open[-1]
+def is_null(value: Value) -> bool:
+    return value.tag == _NULL
+
+
+def _problem(fault: yaml.MarkedYAMLError, text: str) -> str:
+    if not isinstance(fault, yaml.composer.ComposerError) or fault.problem_mark is None:
+        return f"not YAML: {fault.problem or fault.context}"
+    # A byte order mark is not counted.
+    found = _ANCHOR.search(text, fault.problem_mark.index)
+    name = "the alias" if found is None else f"`{found[0][:200]}`"
+    if fault.context is None:
+        return f"{name} has no anchor before it; write the value out"
+    return f"{name}: the anchor comes more than once; give each a name of its own"
+
+
+class _Composer(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # in C where the wheel has it
+    """PyYAML's composer with bounds. It calls itself for each level: in C, a deep value would end the process."""
+
+    _depth = 0
+    _values = 0
+
+    def descend_resolver(self, parent: Value | None, _index: object) -> None:
+        """Called before a key or a value is composed, with the list or mapping that it stands in."""
+        self._depth += 1
+        self._values = 1 if parent is None else self._values + 1
+        if parent is not None and self._depth > MAX_DEPTH + 1:
+            raise TextFault(line_of(parent), f"it is nested deeper than {MAX_DEPTH} levels; no KafkaUser is")
+        if parent is not None and self._values > MAX_DOCUMENT_VALUES:
+            raise _too_many_values(parent)
+
+    def ascend_resolver(self) -> None:
+        self._depth -= 1
+
+
+def _check(value: Value, sizes: dict[int, int]) -> int:
+    """How many values this one has, with itself; `sizes` are those of lists and mappings before, 0 of those around."""
+    # An alias is the very node that it stands for.
+    if (known := sizes.get(id(value))) is not None:
+        if not known:
+            raise TextFault(line_of(value), "an alias stands within what it stands for; write the value out")
+        return known
+    if value.tag not in _TAGS[type(value)]:
+        raise TextFault(line_of(value), f"the tag `{value.tag}` is not supported; remove it")
+    if isinstance(value, Scalar):
+        return 1
+    sizes[id(value)] = 0
+    children = value.value
+    if isinstance(value, Fields):
+        _check_names(value)
+        children = [child for field in value.value for child in field]
+    size = 1
+    for child in children:
+        size += _check(child, sizes)
         # INVARIANT: no value counts more than the bound, so that walking through it is bounded, aliases and all.
-        within.size += size
-        if within.size > MAX_DOCUMENT_VALUES:
-            raise TextFault(line, f"a document of more than {MAX_DOCUMENT_VALUES} values; split it into several")
-        if isinstance(within.value, Items):
-            within.value.items.append(value)
-        elif within.key is None:
-            within.key, within.key_line = _key(line, value, within.value), line
-        else:
-            within.value.fields[within.key] = value
-            if value.line != within.key_line:
-                within.value.key_lines[within.key] = within.key_line
-            within.key = None
+        if size > MAX_DOCUMENT_VALUES:
+            raise _too_many_values(value)
+    sizes[id(value)] = size
+    return size
 
 
-def _key(line: int, value: Value, within: Fields) -> str:
-    if not isinstance(value, Scalar):
-        raise TextFault(line, "a key is not text; write a name")
-    if value.text == _MERGE:
-        raise TextFault(line, "merge keys (`<<`) are not supported; write the fields out")
-    if value.text in within.fields:
-        raise TextFault(line, f"`{value.text[:200]}`: the key comes more than once; write it once")
-    return value.text
+def _check_names(fields: Fields) -> None:
+    names = set()
+    for name, _ in fields.value:
+        if not isinstance(name, Scalar):
+            raise TextFault(line_of(name), "a key is not text; write a name")
+        if name.value == _MERGE:
+            raise TextFault(line_of(name), "merge keys (`<<`) are not supported; write the fields out")
+        if name.value in names:
+            raise TextFault(line_of(name), f"`{name.value[:200]}`: the key comes more than once; write it once")
+        names.add(name.value)
+
+
+def _too_many_values(value: Value) -> TextFault:
+    return TextFault(line_of(value), f"a document of more than {MAX_DOCUMENT_VALUES} values; split it into several")

@@ -7,7 +7,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation
 from app.formats.acl_entries import MAX_SHOWN, Entry, acl_of
 from app.formats.lines import TextFault
-from app.formats.yaml_documents import Fields, Items, Scalar, Value, read_documents
+from app.formats.yaml_documents import Fields, Items, Value, fields_of, is_null, is_text, line_of, read_documents
 
 EntriesOf = Callable[["Part", str, str], Iterator[Entry]]
 RuleOf = Callable[["Part"], Iterator[Entry]]
@@ -17,7 +17,7 @@ def read_resources(stream: IO[bytes], entries_of: EntriesOf, *, kind: str, lists
     """The ACLs of every resource of a file, also of those in a list; `kind` is what should be there."""
     try:
         for document in read_documents(stream):
-            if isinstance(document, Scalar) and document.is_null:
+            if is_null(document):
                 continue
             for resource in _unlisted(document, lists):
                 if isinstance(resource, Fields):
@@ -27,7 +27,7 @@ def read_resources(stream: IO[bytes], entries_of: EntriesOf, *, kind: str, lists
                 elif isinstance(resource, tuple):
                     yield resource
                 else:
-                    yield resource.line, [f"not a resource; write a {kind}"]
+                    yield line_of(resource), [f"not a resource; write a {kind}"]
     except TextFault as fault:
         yield fault.line, [str(fault)]
 
@@ -35,17 +35,17 @@ def read_resources(stream: IO[bytes], entries_of: EntriesOf, *, kind: str, lists
 def _unlisted(document: Value, lists: Sequence[str]) -> Iterator[Value | Entry]:
     if not _is_list(document, lists):
         yield document
-    elif not isinstance(document, Fields) or not isinstance(items := document.fields.get("items"), Items):
-        yield document.line, ["`items`: the field is missing, or not a list"]
+    elif not isinstance(document, Fields) or not isinstance(items := fields_of(document).get("items"), Items):
+        yield line_of(document), ["`items`: the field is missing, or not a list"]
     else:
-        for item in items.items:
+        for item in items.value:
             # A list in a list could nest without end.
-            yield (item.line, ["a list within a list; give its items"]) if _is_list(item, lists) else item
+            yield (line_of(item), ["a list within a list; give its items"]) if _is_list(item, lists) else item
 
 
 def _is_list(value: Value, lists: Sequence[str]) -> bool:
-    kind = value.fields.get("kind") if isinstance(value, Fields) else None
-    return isinstance(kind, Scalar) and kind.text in lists
+    kind = fields_of(value).get("kind") if isinstance(value, Fields) else None
+    return kind is not None and kind.value in lists
 
 
 def by_rule(bindings: Sequence[AclBinding]) -> list[list[AclBinding]]:
@@ -65,16 +65,16 @@ def rules_in(resource: "Part", rules: Sequence[Value], acls_of: RuleOf, expected
         if isinstance(rule, Fields):
             yield from acls_of(Part(rule))
         else:
-            yield rule.line, [f"`acls`: an entry is not a rule; write {expected}"]
+            yield line_of(rule), [f"`acls`: an entry is not a rule; write {expected}"]
 
 
 class Part:
     """A mapping whose fields are read one by one; what is wrong with one is added to the problems of the whole."""
 
     def __init__(self, fields: Fields, problems: list[str] | None = None) -> None:
-        self.line = fields.line
+        self.line = line_of(fields)
         self.problems: list[str] = [] if problems is None else problems
-        self._fields = fields.fields
+        self._fields = fields_of(fields)
 
     def allows_only(self, *known: str) -> None:
         self.problems += [
@@ -84,7 +84,7 @@ class Part:
     def has(self, name: str) -> bool:
         """Whether the field is there, and not null."""
         value = self._fields.get(name)
-        return value is not None and not (isinstance(value, Scalar) and value.is_null)
+        return value is not None and not is_null(value)
 
     def value(self, name: str) -> Value | None:
         return self._fields.get(name)
@@ -103,7 +103,8 @@ class Part:
             return []
         value = self._fields[name]
         if isinstance(value, Items):
-            return value.items
+            items: list[Value] = value.value
+            return items
         self.problems.append(f"`{name}`: not a list; write one")
         return []
 
@@ -113,19 +114,19 @@ class Part:
             return default
         if value is None:
             self.problems.append(f"`{name}`: the field is missing")
-        elif not isinstance(value, Scalar) or not value.is_text:
-            self.problems.append(f"`{name}`: the value is not text; write it in quotes")
+        elif is_text(value):
+            return str(value.value)
         else:
-            return value.text
+            self.problems.append(f"`{name}`: the value is not text; write it in quotes")
         return ""
 
     def texts(self, name: str) -> list[str]:
         listed = self._fields.get(name)
-        if not isinstance(listed, Items) or not listed.items:
+        if not isinstance(listed, Items) or not listed.value:
             self.problems.append(f"`{name}`: the list is missing, or empty")
             return []
-        texts = [each.text for each in listed.items if isinstance(each, Scalar) and each.is_text]
-        if len(texts) != len(listed.items):
+        texts = [each.value for each in listed.value if is_text(each)]
+        if len(texts) != len(listed.value):
             self.problems.append(f"`{name}`: an entry is not text; write words such as Read")
         return texts
 

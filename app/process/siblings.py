@@ -79,11 +79,13 @@ class Siblings:
         await self._channel.close()
 
     def on_orders(self, drain: Callable[[], None], end: Callable[[], None]) -> None:
+        """What the supervisor's orders do."""
         self._drain, self._end = drain, end
 
     def on_sigterm(self) -> None:
         """Asks the supervisor what SIGTERM means: that the whole service drains, or that only this worker leaves.
 
+        Called on the event loop, if SIGTERM comes before either was ordered.
         It may have been sent to all processes of the service at once, for example to a process group.
         """
         if self._asking is None:

@@ -36,7 +36,7 @@ from app.rest.routes.at_once import AtOnce
 from app.rest.routes.prepared import PreparedReplies
 from app.runtime.authorizer import Authorizer
 from app.runtime.past import Past
-from app.runtime.ports import PastElsewhere, PastStore
+from app.runtime.ports import AskElsewhere, PastStore
 
 ROUTES: tuple[Route, ...] = (
     *decisions.routes,
@@ -110,8 +110,9 @@ class AppOptions:
     tracing: Tracing | None = None
     """With it, the router makes a span of every request."""
     decision_log: DecisionLog | None = None
-    past: PastStore | PastElsewhere | None = None
-    """None: nothing is known of the past."""
+    past: PastStore | None = None
+    past_elsewhere: AskElsewhere | None = None
+    """None, too: nothing is known of the past."""
     document: Callable[[], Mapping[str, Any]] | None = None
     """The OpenAPI document; None: neither it nor the reference made from it is served."""
     console: Routes | None = None
@@ -128,7 +129,7 @@ def create_rest_app(
         metrics=metrics,
         metrics_page=MetricsPage(metrics, __version__),
         decider=Decider(authorizer, metrics, audit, options.decision_log),
-        past=Past(authorizer, options.past),
+        past=Past(authorizer, options.past, options.past_elsewhere),
         ended_sessions=EndedSessions() if options.siblings is None else options.siblings.ended_sessions,
         siblings=options.siblings,
     )

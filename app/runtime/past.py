@@ -18,7 +18,7 @@ from app.runtime.authorizer import Authorizer, LiteralAction
 from app.runtime.cursors import Cursors
 from app.runtime.listing import CURSORS as LIST_CURSORS
 from app.runtime.listing import AclPage, check_limit
-from app.runtime.ports import PastElsewhere, PastStore
+from app.runtime.ports import AskElsewhere, PastStore
 from app.runtime.rights import ExplainedCaller
 
 CURSORS: Cursors[int] = Cursors(int)
@@ -50,15 +50,12 @@ class HistoryPage:
 class Past:
     """INVARIANT: present rights apply. They are checked before any record is read, and again before it is shown."""
 
-    def __init__(self, authorizer: Authorizer, source: PastStore | PastElsewhere | None) -> None:
+    def __init__(self, authorizer: Authorizer, store: PastStore | None, elsewhere: AskElsewhere | None = None) -> None:
         self._authorizer = authorizer
         self._rights = authorizer.rights
-        self._source = source
-
-    @property
-    def elsewhere(self) -> PastElsewhere | None:
-        """The service that is asked instead; None: the records are this replica's own."""
-        return self._source if isinstance(self._source, PastElsewhere) else None
+        self._records = store
+        self.elsewhere = elsewhere
+        """Who is asked instead; None: the records are this replica's own."""
 
     async def changes(self, context: RequestContext, question: ChangesQuestion, cursor: str | None) -> HistoryPage:
         self._rights.check_cluster_right(context, AclOperation.DESCRIBE)
@@ -150,13 +147,13 @@ class Past:
         return PastImage(builder.build(head).as_of(state.now))
 
     def _store(self) -> PastStore:
-        if isinstance(self._source, PastStore):
-            return self._source
+        if self._records is not None:
+            return self._records
         raise StoreUnavailableException("this replica keeps no past states; ask one that has a database")
 
     async def close(self) -> None:
-        if self._source is not None:
-            await self._source.close()
+        if self._records is not None:
+            await self._records.close()
 
 
 def _covering(resource_type: ResourceType, name: str) -> list[AclBindingFilter]:

@@ -5,9 +5,9 @@ RequestTimedOutException (the outcome is unknown). Any other exception of a writ
 and nothing of it was committed.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from app.core.continuity import FeedPosition, KnownHistory
 from app.core.epochs import Epochs, Standing
@@ -123,7 +123,6 @@ class BulkStore(Protocol):
     async def close(self) -> None: ...
 
 
-@runtime_checkable
 class PastStore(Protocol):
     """The records of every change, asked about the past."""
 
@@ -145,11 +144,8 @@ class PastStore(Protocol):
     async def close(self) -> None: ...
 
 
-@runtime_checkable
-class PastElsewhere(Protocol):
-    """Another service that has the records, and answers questions about the past instead."""
+AskElsewhere = Callable[[str, bytes], Awaitable[bytes]]
+"""Asks another service that has the records: the reply to a request of this path and body there.
 
-    async def ask(self, path: str, body: bytes) -> bytes:
-        """The reply to the same request there. Raises ApiException, as that service has refused it."""
-
-    async def close(self) -> None: ...
+Raises ApiException, as that service has refused it.
+"""

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
+import asyncpg
 import msgspec
 
 from app.core.digest import digest_of_lines
@@ -86,11 +87,6 @@ PriorValues = tuple[bool, datetime | None, str | None, str | None]
 """Whether the ACL or property existed before a record; the end and owner that the ACL had, or the value."""
 
 NOTHING_PRIOR: PriorValues = (False, None, None, None)
-
-
-class Row(Protocol):
-    def __getitem__(self, column: str, /) -> Any:  # noqa: ANN401 - a column may have any type
-        ...
 
 
 # Only what an ACL can have: UNKNOWN, ANY and MATCH belong to filters.
@@ -195,7 +191,7 @@ def _unescaped(field: str) -> str:
     return _ESCAPED.sub(lambda found: _MEANINGS.get(found[1], found[1]), field)
 
 
-def acl_of(row: Row, id_column: str = "id") -> StandardAcl:
+def acl_of(row: asyncpg.Record, id_column: str = "id") -> StandardAcl:
     """Raises ValueError or KeyError for codes or gaps that no ACL has."""
     binding = AclBinding(
         _RESOURCE_TYPES[row["resource_type"]],
@@ -212,7 +208,7 @@ def acl_of(row: Row, id_column: str = "id") -> StandardAcl:
     return StandardAcl(row[id_column], binding, row["expires_at"], row["owner"])
 
 
-def head_of(row: Row) -> FeedHead:
+def head_of(row: asyncpg.Record) -> FeedHead:
     return FeedHead(
         cluster_id=row["cluster_id"],
         epoch=UUID(bytes=row["epoch"].bytes),
@@ -223,11 +219,11 @@ def head_of(row: Row) -> FeedHead:
     )
 
 
-def digest_in(row: Row) -> int | None:
+def digest_in(row: asyncpg.Record) -> int | None:
     return None if row["digest"] is None else int.from_bytes(row["digest"])
 
 
-def record_of(row: Row) -> Record:
+def record_of(row: asyncpg.Record) -> Record:
     """Raises PoisonedRecordException, or UnknownRecordException for a record of a later version."""
     offset = row["offset"]
     if row["hash_version"] > LATEST_HASH_VERSION:
@@ -265,7 +261,7 @@ class OrderCheck:
         self._expected = after + 1
         self._tx_last = after
 
-    def check(self, rows: Sequence[Row]) -> None:
+    def check(self, rows: Sequence[asyncpg.Record]) -> None:
         for row in rows:
             expected = self._expected
             if row["offset"] != expected:

@@ -40,9 +40,6 @@ class UpstreamPast:
             raise unavailable(where, fault) from None
         return reply
 
-    async def close(self) -> None:
-        """The feed closes the connection."""
-
 
 def _refusal(where: str, refused: RefusedError) -> ApiException:
     problem = refused.problem

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 from app.cli.main import Replica
 from app.cli.server import ServerOptions
@@ -15,6 +16,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.records import GENESIS_HASH, FeedHead, Record
 from app.logs.audit import AuditLog
 from app.metrics.declared import Metrics
+from app.process.siblings import Siblings
 from app.process.sockets import listening
 from app.rest.app import AppOptions, create_rest_app
 from app.rest.callers.authentication import Callers
@@ -60,7 +62,7 @@ def service_on(store: FakeStore) -> Iterator[str]:
     with listening("127.0.0.1", 0) as listener:
         replica = _replica(store)
         serving = threading.Thread(
-            target=replica.serve, args=(listener, ServerOptions(supervision=orders)), daemon=True
+            target=replica.serve, args=(listener, ServerOptions(supervision=cast("Siblings", orders))), daemon=True
         )
         serving.start()
         try:

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -15,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from app.cli.server import ServerOptions, serve
 from app.metrics.declared import Metrics
 from app.process import sockets
+from app.process.siblings import Siblings
 from app.process.sockets import listening
 from app.rest.callers.certificates import server_context
 from app.rest.http import bounds
@@ -90,7 +92,7 @@ class Server:
                     once_started=started,
                     connections=self.connections,
                     admission=_admission() if self.shared else None,
-                    supervision=Alone() if self.alone else None,
+                    supervision=cast("Siblings", Alone()) if self.alone else None,
                     tls=lambda: server_context(self.files.certificate, self.files.key),
                 ),
             )

@@ -13,7 +13,17 @@ from app.core.spelling import did_you_mean
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 from app.formats.lines import TextFault
-from app.formats.yaml_documents import Fields, Items, Scalar, Value, read_documents
+from app.formats.yaml_documents import (
+    Fields,
+    Items,
+    Scalar,
+    Value,
+    fields_of,
+    is_null,
+    is_text,
+    line_of,
+    read_documents,
+)
 
 CONFIGS = (SUPER_USERS, ALLOW_EVERYONE)
 """The properties that affect access."""
@@ -80,20 +90,21 @@ class _Reader:
     def take(self, document: Value) -> None:
         if isinstance(document, Fields):
             self._check_names(document, _FILE_FIELDS)
-            self._take_configs(document.fields.get("configs"))
-            if "tests" in document.fields:
-                self._take_tests(document.fields["tests"])
-        elif not (isinstance(document, Scalar) and document.is_null):
+            fields = fields_of(document)
+            self._take_configs(fields.get("configs"))
+            if "tests" in fields:
+                self._take_tests(fields["tests"])
+        elif not is_null(document):
             self._take_tests(document)
 
     def _take_configs(self, value: Value | None) -> None:
         if value is None:
             return
         if not isinstance(value, Fields):
-            self.fail(value.line, "`configs`: not a mapping; write properties, such as super.users: User:admin")
+            self.fail(line_of(value), "`configs`: not a mapping; write properties, such as super.users: User:admin")
             return
         self._check_names(value, CONFIGS)
-        for name, given in value.fields.items():
+        for name, given in fields_of(value).items():
             if name not in CONFIGS:
                 continue
             try:
@@ -101,49 +112,42 @@ class _Reader:
                 text = ";".join(each for each, _ in texts) if name == SUPER_USERS else texts[0][0]
                 validate_config(name, text)
             except (UsageError, InvalidRequestException) as refusal:
-                self.fail(given.line, f"`{name}`: {refusal}")
+                self.fail(line_of(given), f"`{name}`: {refusal}")
                 continue
             if name == ALLOW_EVERYONE and text.lower() not in ("true", "false"):
-                self.fail(given.line, f"`{name}`: `{text[:_MAX_SHOWN]}` is neither true nor false")
+                self.fail(line_of(given), f"`{name}`: `{text[:_MAX_SHOWN]}` is neither true nor false")
             self.configs[name] = text
 
     def _take_tests(self, value: Value) -> None:
         if not isinstance(value, Items):
-            self.fail(value.line, "not a list; write one test per line, such as - User:alice may READ topic:orders")
+            self.fail(line_of(value), "not a list; write one test per line, such as - User:alice may READ topic:orders")
             return
-        for item in value.items:
+        for item in value.value:
             try:
                 self._take_test(item)
             except UsageError as fault:
-                self.fail(item.line, str(fault))
+                self.fail(line_of(item), str(fault))
 
     def _take_test(self, item: Value) -> None:
         if isinstance(item, Scalar):
-            self.tests.append(Test(self.path, item.line, item.text, item.text, None, parse_sentence(_text(item))))
+            text = _text(item)
+            self.tests.append(Test(self.path, line_of(item), text, text, None, parse_sentence(text)))
             return
         if not isinstance(item, Fields):
             raise UsageError("a list inside the list; write a sentence, or a mapping")
         if not self._check_names(item, _TEST_FIELDS):
             return
-        text, said = self._sentences(item) if "assert" in item.fields else self._parts(item)
-        name, comment = self._remark(item, "name"), self._remark(item, "comment")
-        self.tests.append(Test(self.path, item.line, name or text, text, comment, said))
+        fields = fields_of(item)
+        text, said = self._sentences(fields) if "assert" in fields else self._parts(fields)
+        name, comment = _remark(fields, "name"), _remark(fields, "comment")
+        self.tests.append(Test(self.path, line_of(item), name or text, text, comment, said))
 
-    def _remark(self, item: Fields, name: str) -> str | None:
-        value = item.fields.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, Scalar) or not value.text.strip():
-            raise UsageError(f"`{name}`: not a text, or an empty one; write a text, or leave the field out")
-        _check_length(value)
-        return value.text
-
-    def _sentences(self, item: Fields) -> tuple[str, tuple[Assertion, ...]]:
-        beside = next((each for each in _STRUCTURED if each in item.fields), None)
+    def _sentences(self, fields: Mapping[str, Value]) -> tuple[str, tuple[Assertion, ...]]:
+        beside = next((each for each in _STRUCTURED if each in fields), None)
         if beside is not None:
             raise UsageError(f"`{beside}` can't be combined with `assert`; keep one of them")
         found: list[Assertion] = []
-        texts = self._texts("assert", item.fields["assert"])
+        texts = self._texts("assert", fields["assert"])
         for text, line in texts:
             try:
                 found += parse_sentence(text)
@@ -151,19 +155,19 @@ class _Reader:
                 self.fail(line, f"`assert`: {fault}")
         return "; ".join(text for text, _ in texts), tuple(found)
 
-    def _parts(self, item: Fields) -> tuple[str, tuple[Assertion, ...]]:
-        subject, verb = _one_of(item, _SUBJECTS), _one_of(item, _VERBS)
+    def _parts(self, fields: Mapping[str, Value]) -> tuple[str, tuple[Assertion, ...]]:
+        subject, verb = _one_of(fields, _SUBJECTS), _one_of(fields, _VERBS)
         others = subject != "principals"
         if others and _SUBJECTS[subject] and not _VERBS[verb]:
             raise UsageError("`everybody_but` with `may_not` is ambiguous; write `nobody_but` with `may`")
         if others and not _SUBJECTS[subject] and not _VERBS[verb]:
             raise UsageError("`nobody_but` with `may_not` is ambiguous; write `everybody_but` with `may`")
-        if "resources" not in item.fields:
+        if "resources" not in fields:
             raise UsageError("`resources`: the field is missing; write one such as topic:orders, or a list")
         lists = {
-            name: self._texts(name, item.fields[name], may_be_empty=others and name == subject)
+            name: self._texts(name, fields[name], may_be_empty=others and name == subject)
             for name in (subject, "groups", verb, "resources", "from")
-            if name in item.fields
+            if name in fields
         }
         words = {name: [_word(name, text) for text, _ in texts] for name, texts in lists.items()}
         allowed = _SUBJECTS[subject] if others else _VERBS[verb]
@@ -183,41 +187,51 @@ class _Reader:
         self, name: str, value: Value, *, any_scalar: bool = False, may_be_empty: bool = False
     ) -> list[tuple[str, int]]:
         """One text or a list of them, each with its line. Raises UsageError."""
-        items = value.items if isinstance(value, Items) else [value]
+        items = value.value if isinstance(value, Items) else [value]
         if not items and may_be_empty:
             return []
         if not items:
             raise UsageError(f"`{name}`: the list is empty")
         texts = []
         for each in items:
-            if not isinstance(each, Scalar) or each.is_null:
+            if not isinstance(each, Scalar) or is_null(each):
                 raise UsageError(f"`{name}`: neither a text nor a list of texts")
             _check_length(each)
-            texts.append((each.text if any_scalar else _text(each), each.line))
+            texts.append((each.value if any_scalar else _text(each), line_of(each)))
         return texts
 
     def _check_names(self, fields: Fields, known: Sequence[str]) -> bool:
-        wrong = [name for name in fields.fields if name not in known]
+        wrong = [name for name, _ in fields.value if name.value not in known]
         for name in wrong:
-            question = did_you_mean(name[:_MAX_SHOWN], known)
-            others = question or f"; known are {', '.join(known)}"
-            self.fail(fields.line_of(name), f"`{name[:_MAX_SHOWN]}`: unknown field{others}")
+            shown = name.value[:_MAX_SHOWN]
+            others = did_you_mean(shown, known) or f"; known are {', '.join(known)}"
+            self.fail(line_of(name), f"`{shown}`: unknown field{others}")
         return not wrong
 
 
+def _remark(fields: Mapping[str, Value], name: str) -> str | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, Scalar) or not value.value.strip():
+        raise UsageError(f"`{name}`: not a text, or an empty one; write a text, or leave the field out")
+    _check_length(value)
+    return str(value.value)
+
+
 def _check_length(value: Scalar) -> None:
-    if len(value.text) > _MAX_TEXT:
+    if len(value.value) > _MAX_TEXT:
         raise UsageError(
-            f"`{value.text[:_MAX_SHOWN]}...`: a text of {len(value.text):,} characters; it may have {_MAX_TEXT:,} at "
+            f"`{value.value[:_MAX_SHOWN]}...`: a text of {len(value.value):,} characters; it may have {_MAX_TEXT:,} at "
             "most, so split it into several tests"
         )
 
 
 def _text(value: Scalar) -> str:
     _check_length(value)
-    if not value.is_text:
-        raise UsageError(f"`{value.text[:_MAX_SHOWN]}` is not a text in YAML; put it in quotes")
-    return value.text
+    if not is_text(value):
+        raise UsageError(f"`{value.value[:_MAX_SHOWN]}` is not a text in YAML; put it in quotes")
+    return str(value.value)
 
 
 def _word(name: str, text: str) -> Word:
@@ -227,8 +241,8 @@ def _word(name: str, text: str) -> Word:
         raise UsageError(f"`{name}`: {fault}") from None
 
 
-def _one_of(item: Fields, names: Mapping[str, bool]) -> str:
-    found = [each for each in names if each in item.fields]
+def _one_of(fields: Mapping[str, Value], names: Mapping[str, bool]) -> str:
+    found = [each for each in names if each in fields]
     if len(found) != 1:
         which = ", ".join(f"`{each}`" for each in names)
         raise UsageError(

@@ -33,7 +33,7 @@ from app.rest.http.arguments import ARGUMENTS, AT_LEAST, Call, CurrentContext, C
 from app.rest.http.parameters import check_query, names_of, read_parameters, read_query
 from app.rest.http.services import SERVICES, Services
 from app.rest.http.streams import EventStream
-from app.runtime.ports import PastElsewhere
+from app.runtime.ports import AskElsewhere
 
 CLIENT_CLOSED_REQUEST = 499
 """For a client that has gone: counted, but never sent."""
@@ -260,7 +260,7 @@ class Route(APIRoute):
                 "the answer took longer than `timeout_ms`; ask for less, or allow more time"
             ) from None
 
-    async def _reply_of(self, elsewhere: PastElsewhere, call: Call) -> bytes:
+    async def _reply_of(self, ask_elsewhere: AskElsewhere, call: Call) -> bytes:
         """The reply of the service that has the records, asked in the caller's words."""
         context = context_of(call)
         # INVARIANT: whom this caller may speak for is decided here; the other service only sees this one asking.
@@ -274,7 +274,7 @@ class Route(APIRoute):
         asked["context"] = {"principal": context.principal, "client_address": context.client_address.text}
         if context.groups is not None:
             asked["context"]["groups"] = context.groups.names
-        return await elsewhere.ask(self.path, _TO_JSON(asked))
+        return await ask_elsewhere(self.path, _TO_JSON(asked))
 
     def _own_reply_to(self, call: Call) -> Awaitable[Reply]:
         arguments = {name: give(call) for name, give in self._arguments.items()}

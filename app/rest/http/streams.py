@@ -6,18 +6,24 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from time import monotonic
 from types import MappingProxyType
-from typing import Protocol
 
+from starlette.requests import Request
 from starlette.types import Receive, Send
 
+from app.core.context import Reader
 from app.core.kafka.errors import ApiException
+from app.rest.callers.authentication import shows_one_at_most
+from app.rest.callers.roles import FOLLOWERS
 from app.rest.http.bounds import READER_TIMEOUT_S
 from app.rest.http.replies import ReplyWriter
+from app.rest.http.services import Services
 from app.runtime.watch.lines import Form, Frame, Line, Part, Slices
 from app.runtime.watch.rounds import PushResult, Rounds
 
 NDJSON = "application/x-ndjson"
 SSE = "text/event-stream"
+
+_LOOK_S = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -47,14 +53,41 @@ _FORMS: Mapping[str, Form] = MappingProxyType(
 )
 
 
-class ReaderRights(Protocol):
-    """Whether the client may be sent more."""
+class ReaderRights:
+    """Whether the client may be sent more: rights are looked at before each part, credentials each second."""
 
-    def are_certain(self) -> bool:
-        """False if only `check` can tell."""
+    def __init__(self, services: Services, reader: Reader, request: Request) -> None:
+        self._services = services
+        self._reader = reader
+        self._headers, self._names = request.scope["headers"], request.scope.get("klamm.names", ())
+        self._fields = dict(self._headers) if shows_one_at_most(self._headers) else None
+        self._looked_at = monotonic()
 
     async def check(self) -> None:
         """Raises ApiException."""
+        self._services.authorizer.rights.check_watch(self._reader)
+        if self._is_due():
+            self._looked_at = monotonic()
+            caller = await self._services.callers.identified(self._headers, self._names)
+            caller.check_role("watch", FOLLOWERS)
+
+    def are_certain(self) -> bool:
+        """Whether `check` would let it through without a wait."""
+        try:
+            self._services.authorizer.rights.check_watch(self._reader)
+            if self._is_due():
+                # As in `check`, whose task would cost each reader ten times as much, and all of them in one second.
+                caller = None if self._fields is None else self._services.callers.known(self._fields, self._names)
+                if caller is None:
+                    return False
+                caller.check_role("watch", FOLLOWERS)
+                self._looked_at = monotonic()
+        except ApiException:
+            return False
+        return True
+
+    def _is_due(self) -> bool:
+        return monotonic() - self._looked_at >= _LOOK_S
 
 
 class Connection:

@@ -2,29 +2,24 @@
 
 import re
 from collections.abc import Sequence
-from time import monotonic
 from typing import Annotated
 
 from fastapi import Query
 from starlette.requests import Request
 
-from app.core.context import Reader
-from app.core.kafka.errors import ApiException, InvalidRequestException
+from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.validation import validate_filter
 from app.core.token import Token
 from app.rest.bodies.watch import WATCH_EXAMPLE, WatchQuery
-from app.rest.callers.authentication import shows_one_at_most
 from app.rest.callers.roles import FOLLOWERS
 from app.rest.http.arguments import CurrentCaller, CurrentReader, CurrentServices
 from app.rest.http.edge import Routes
-from app.rest.http.services import Services
-from app.rest.http.streams import NDJSON, SSE, Connection, EventStream
+from app.rest.http.streams import NDJSON, SSE, Connection, EventStream, ReaderRights
 from app.runtime.watch.reader import WatchRequest
 from app.runtime.watch.reader import watch as watch_feed
 
 routes = Routes("feed")
 
-_LOOK_S = 1.0
 _FOLLOWERS = re.compile(r"[A-Za-z0-9_.-]{1,64}(?:,[A-Za-z0-9_.-]{1,64}){0,15}", re.ASCII)
 
 
@@ -59,7 +54,7 @@ async def watch(
     authorizer, asked_by = services.authorizer, _asked_by(request)
     if after is not None:
         await authorizer.continues(after, with_epochs=with_epochs, is_follower=is_follower, asked_by=asked_by)
-    rights = _Rights(services, reader, request)
+    rights = ReaderRights(services, reader, request)
     connection = Connection(request.scope["klamm.writer"], media_type, rights, authorizer.watchers.rounds)
     lines = watch_feed(
         authorizer.watchers,
@@ -119,39 +114,3 @@ def _media_type(request: Request) -> str:
 
 
 _ASKS_FOR_SSE = re.compile(r"(?:^|,)[ \t]*text/event-stream[ \t]*(?:[,;]|$)", re.IGNORECASE)
-
-
-class _Rights:
-    """Rights are looked at before each part that is sent, credentials each second."""
-
-    def __init__(self, services: Services, reader: Reader, request: Request) -> None:
-        self._services = services
-        self._reader = reader
-        self._headers, self._names = request.scope["headers"], request.scope.get("klamm.names", ())
-        self._fields = dict(self._headers) if shows_one_at_most(self._headers) else None
-        self._looked_at = monotonic()
-
-    async def check(self) -> None:
-        self._services.authorizer.rights.check_watch(self._reader)
-        if self._is_due():
-            self._looked_at = monotonic()
-            caller = await self._services.callers.identified(self._headers, self._names)
-            caller.check_role("watch", FOLLOWERS)
-
-    def are_certain(self) -> bool:
-        """Whether `check` would let it through without a wait."""
-        try:
-            self._services.authorizer.rights.check_watch(self._reader)
-            if self._is_due():
-                # As in `check`, whose task would cost each reader ten times as much, and all of them in one second.
-                caller = None if self._fields is None else self._services.callers.known(self._fields, self._names)
-                if caller is None:
-                    return False
-                caller.check_role("watch", FOLLOWERS)
-                self._looked_at = monotonic()
-        except ApiException:
-            return False
-        return True
-
-    def _is_due(self) -> bool:
-        return monotonic() - self._looked_at >= _LOOK_S

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 
+import asyncpg
+
 from app.core.continuity import FeedPosition
 from app.core.epochs import Epochs, Standing
 from app.core.kafka.errors import StoreUnavailableException
@@ -20,7 +22,7 @@ from app.store.engine import STAYS, Connection, KeptConnection, StoreTimeouts, c
 from app.store.epochs import KnownEpochs
 from app.store.faults import NotMigratedError, OutageLog, answer_to, translated_faults
 from app.store.reading.snapshot import PostgresSnapshot, open_snapshot
-from app.store.rows import OrderCheck, Row, head_of, in_slices, record_of
+from app.store.rows import OrderCheck, head_of, in_slices, record_of
 from app.store.writing.head import CHANNEL, begin_epoch_if_lost
 from app.store.writing.positions import Positions
 
@@ -196,7 +198,7 @@ class PostgresChangeFeed:
                 found = await connection.fetch(_POLL, applied_offset, limit, GENESIS_HASH, _ROWS_AT_ONCE)
                 if not found:
                     raise NotMigratedError
-                rows: list[Row] = [*found, *await _rest_of_transaction(connection, found[-1])]
+                rows: list[asyncpg.Record] = [*found, *await _rest_of_transaction(connection, found[-1])]
                 first = rows[0]
                 head = head_of(first)
                 head = replace(head, known_epochs=await self._epochs.upto(connection, head.epoch))
@@ -266,7 +268,7 @@ class PostgresChangeFeed:
             await close_gently(connection, self._timeouts)
 
 
-def _behind_s(row: Row) -> float:
+def _behind_s(row: asyncpg.Record) -> float:
     """How far a standby may be behind; 0 on a primary.
 
     It knows of nothing later than what it has replayed; or, where that is all that the primary had and the role may see
@@ -276,8 +278,8 @@ def _behind_s(row: Row) -> float:
     return 0.0 if behind is None else max(0.0, behind.total_seconds())
 
 
-async def _rest_of_transaction(connection: Connection, last: Row) -> list[Row]:
-    rows: list[Row] = []
+async def _rest_of_transaction(connection: Connection, last: asyncpg.Record) -> list[asyncpg.Record]:
+    rows: list[asyncpg.Record] = []
     while last["offset"] is not None and last["offset"] < last["tx_last"]:
         more = await connection.fetch(_REST, last["offset"], last["tx_last"], _ROWS_AT_ONCE)
         if not more:
@@ -289,7 +291,7 @@ async def _rest_of_transaction(connection: Connection, last: Row) -> list[Row]:
     return rows
 
 
-async def _records(rows: Sequence[Row], order: OrderCheck) -> list[Record]:
+async def _records(rows: Sequence[asyncpg.Record], order: OrderCheck) -> list[Record]:
     records: list[Record] = []
     async for some in in_slices(rows):
         order.check(some)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import cache
 
+import asyncpg
+
 from app.core.kafka.bindings import AclTerms
 from app.core.kafka.errors import OffsetOutOfRangeException
 from app.core.kafka.filters import AclBindingFilter
@@ -24,7 +26,7 @@ from app.store.filters import (
     shape_of,
     with_types,
 )
-from app.store.rows import Row, in_slices, record_of
+from app.store.rows import in_slices, record_of
 
 _STRETCH = 20_000
 """How many records are scanned at once if no index selects them."""
@@ -96,7 +98,7 @@ async def read_changes(connection: Connection, question: ChangesQuestion) -> Cha
     return ChangesPage(changes, before, await known_since(connection, head), head.token, head.epochs)
 
 
-def change_of(row: Row) -> Change:
+def change_of(row: asyncpg.Record) -> Change:
     record = record_of(row)
     prior = PriorState(AclTerms(row["prior_expires_at"], row["prior_owner"]), row["prior_value"])
     # A writer of an older version leaves this null: its ACLs are always new ones.
@@ -121,14 +123,14 @@ async def _last_at(connection: Connection, head: StoreHead, moment: Moment) -> i
 
 async def _rows(
     connection: Connection, question: ChangesQuestion, low: int, high: int
-) -> tuple[Sequence[Row], int | None]:
+) -> tuple[Sequence[asyncpg.Record], int | None]:
     """The rows between the two offsets, and below which one to go on; None: there are no more."""
     limit, wanted = question.limit, with_types(question.acl_filter)
     shape = shape_of(wanted[0])
     with_configs = question.with_configs and question.acl_filter == AclBindingFilter()
     arguments = columns_of(list(enumerate(wanted)))
     more = (limit + 1, question.actor, question.comment)
-    found: list[Row] = []
+    found: list[asyncpg.Record] = []
     for _ in range(1 if is_indexed(shape) else _STRETCHES):
         lowest = low if is_indexed(shape) else max(low, high - 1 - _STRETCH)
         found += await connection.fetch(_statement(shape, with_configs=with_configs), *arguments, lowest, high, *more)

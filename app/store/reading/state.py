@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache
 from uuid import UUID
 
+import asyncpg
 from asyncpg.cursor import Cursor
 
 from app.core.index.table import SortKey
@@ -32,7 +33,7 @@ from app.store.filters import (
     with_types,
 )
 from app.store.reading.changes import known_since, offset_at, read_head
-from app.store.rows import BINDING_COLUMNS, TERMS_COLUMNS, Row, acl_of, in_slices
+from app.store.rows import BINDING_COLUMNS, TERMS_COLUMNS, acl_of, in_slices
 
 MOST = 20_000
 """ACLs, or records behind the moment, that one question may touch."""
@@ -138,7 +139,7 @@ async def _end_of_stretch(connection: Connection, start: _Key, rows: int, *, is_
     return _first(found)
 
 
-def _first(rows: Iterable[Row | None]) -> _Key:
+def _first(rows: Iterable[asyncpg.Record | None]) -> _Key:
     return min(((row["resource_type"], row["head"]) for row in rows if row is not None), default=_END)
 
 
@@ -217,7 +218,7 @@ class _Then:
         since = await self._connection.cursor(_RECENT_RECORDS if is_recent else _STRETCH_RECORDS, *arguments)
         await self._merge(rows, await _all(since), MOST)
 
-    async def _merge(self, present: Sequence[Row], since: Sequence[Row], most: int) -> None:
+    async def _merge(self, present: Sequence[asyncpg.Record], since: Sequence[asyncpg.Record], most: int) -> None:
         if len(present) > most or (since and since[0]["looked"] > most):
             raise InvalidRequestException(
                 f"`at`: the question touches more than {most:,} ACLs, or changes since that time; ask about less"
@@ -232,14 +233,14 @@ class _Then:
         self.acls.update((acl.id, acl) for acl in changed.values() if acl is not None)
 
 
-async def _all(cursor: Cursor) -> list[Row]:
-    rows: list[Row] = []
+async def _all(cursor: Cursor) -> list[asyncpg.Record]:
+    rows: list[asyncpg.Record] = []
     while some := await cursor.fetch(_ROWS_AT_ONCE):
         rows += some
     return rows
 
 
-def _before(first: Row) -> StandardAcl | None:
+def _before(first: asyncpg.Record) -> StandardAcl | None:
     """The ACL as it was before its first record after the moment."""
     acl = acl_of(first, "acl_id")
     if first["kind"] == "RemoveAccessControlEntryRecord":

@@ -11,12 +11,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.cli.server import ServerOptions, serve
+from app.process.siblings import Siblings
 from app.process.sockets import address_of, listening
 from app.rest.callers.certificates import server_context
 from tests.certificates import Authority
@@ -195,7 +197,7 @@ def _serve_supervised(app: _App, supervision: _Supervision, once: Callable[[], A
                 once_started=once,
                 drain_s=FOR_EVER_S,
                 draining=app.draining,
-                supervision=supervision,
+                supervision=cast("Siblings", supervision),
             ),
         )
 

@@ -2,12 +2,13 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from types import SimpleNamespace
+from typing import cast
 from uuid import UUID
 
 import pytest
 
 from app.client.http.replies import CreateResult, Refusal, ServiceError
-from app.client.http.service import MAX_CALL_BYTES, batches
+from app.client.http.service import MAX_CALL_BYTES, Service, batches
 from app.client.import_over_http import HttpImportCounts, HttpImporter
 from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.core.records import MAX_TRANSACTION_BYTES, AccessControlEntryRecord, record_bytes
@@ -61,7 +62,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def importer(service: Creator, *, batch_acls: int = 10, acls_per_s: int = 0) -> HttpImporter:
-    return HttpImporter(service, lambda _: None, batch_acls=batch_acls, acls_per_s=acls_per_s)
+    return HttpImporter(cast("Service", service), lambda _: None, batch_acls=batch_acls, acls_per_s=acls_per_s)
 
 
 def topics(count: int) -> list[NewAcl]:

@@ -246,8 +246,14 @@ def test_the_longest_names_are_written() -> None:
         ("- a: 1\n  a: 2", "9: `a`: the key comes more than once; write it once"),
         ("- <<: {a: 1}", "8: merge keys (`<<`) are not supported; write the fields out"),
         ("- !!python/object/apply:os.system ['true']", "8: the tag `tag:yaml.org,2002:python/object/apply:os.system`"),
-        ("- &a [*a]", "8: `*a` has no anchor before it"),
+        ("- !mine {a: 1}", "8: the tag `!mine` is not supported; remove it"),
+        ("- {!mine a: 1}", "8: the tag `!mine` is not supported; remove it"),
+        ("- &a [*a]", "8: an alias stands within what it stands for; write the value out"),
+        ("- [x]\n- *a", "9: `*a` has no anchor before it; write the value out"),
+        ("- &a [x]\n- &a [y]", "9: `&a`: the anchor comes more than once; give each a name of its own"),
         ("- " + "[" * 40, "8: it is nested deeper than 32 levels"),
+        ("- " + "[" * 1_000_000, "8: it is nested deeper than 32 levels"),
+        ("- " + "[" * 28 + "x" + "]" * 28, "8: `acls`: an entry is not a rule"),
         ("- {resource: *, operations: [Read]}", "8: not YAML:"),
         ("- {", "9: not YAML:"),
         ("- ? [a]\n  : b", "8: a key is not text; write a name"),
@@ -307,6 +313,10 @@ def test_bytes_that_are_no_text_are_told() -> None:
     assert problems_of(b"kind: x\na: \xff", FORMAT) == ["2: not UTF-8; encode it as UTF-8"]
 
 
+def test_an_alias_is_told_by_its_name_in_a_file_with_a_byte_order_mark() -> None:
+    assert told("\ufeff# \u00e9\r\na: *b, *c") == ["2: `*b` has no anchor before it; write the value out"]
+
+
 def test_an_alias_is_what_it_stands_for() -> None:
     rules = """
     - {resource: &r {type: topic, name: t}, operations: &o [Read]}
@@ -324,6 +334,13 @@ def test_a_bomb_of_aliases_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         name, before = chr(ord("b") + at), chr(ord("a") + at)
         bomb += f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
     assert told(bomb) == ["4: a document of more than 10000 values; split it into several"]
+
+
+def test_a_list_is_bounded_before_it_is_composed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_documents, "MAX_DOCUMENT_VALUES", 10_000)
+    assert told("\n" + "- x\n" * 9_999) == ["2: not a resource; write a KafkaUser"]
+    # What comes after the bound is not even read.
+    assert told("\n" + "- x\n" * 10_000 + "{") == ["2: a document of more than 10000 values; split it into several"]
 
 
 def test_a_file_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,7 +199,7 @@ def test_cve_2022_23307_nothing_that_comes_becomes_an_object_of_its_own_choice()
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 names = {node.func.id}
             found += [f"{path.name}:{name}" for name in names if name in makers]
-    # Settings on their way from the supervisor to a worker, by a socket that nobody else has; and YAML's events, of
+    # Settings on their way from the supervisor to a worker, by a socket that nobody else has; and YAML's nodes, of
     # which nothing is constructed by a tag.
     assert sorted(found) == ["processes.py:pickle", "yaml_documents.py:yaml"]
     assert not re.search(

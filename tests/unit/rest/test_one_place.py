@@ -34,14 +34,12 @@ class SlowRecords:
         await self.go_on.wait()
         return b"{}"
 
-    async def close(self) -> None: ...
-
 
 @pytest.mark.parametrize("path", ASKED)
 async def test_questions_about_the_past_keep_nothing_from_those_about_the_present(service: Service, path: str) -> None:
     await service.grant([allow("READ", "orders")])
     slow, token = SlowRecords(), str(service.authorizer.image.token)
-    app = create_rest_app(service.authorizer, service.metrics, service.audit, AppOptions(past=slow))
+    app = create_rest_app(service.authorizer, service.metrics, service.audit, AppOptions(past_elsewhere=slow.ask))
     service.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
     past = [
         asyncio.create_task(service.post(path, {"context": ADMIN, **ASKED[path], "at": token}))

@@ -10,7 +10,7 @@ import pytest
 from app.core.kafka.errors import ClusterAuthorizationException
 from app.rest.http import streams
 from app.rest.http.replies import ReplyWriter
-from app.rest.http.streams import NDJSON, Connection, EventStream
+from app.rest.http.streams import NDJSON, Connection, EventStream, ReaderRights
 from app.runtime.watch.fan_out import FanOutPace
 from app.runtime.watch.lines import SLICE_BYTES, Line
 from app.runtime.watch.rounds import Rounds
@@ -48,7 +48,7 @@ class Client:
     def abort(self) -> None:
         self.gone.set()
 
-    # as Rights
+    # as ReaderRights
 
     def are_certain(self) -> bool:
         return self.is_certain and self.has_rights
@@ -80,7 +80,9 @@ class Streaming:
         self.pace = FanOutPace(OPTIONS, lambda: 0)
         self.rounds = Rounds(self.pace)
         self._rounds = asyncio.create_task(self.rounds.run())
-        connection = Connection(cast("ReplyWriter", self.client), NDJSON, self.client, self.rounds)
+        connection = Connection(
+            cast("ReplyWriter", self.client), NDJSON, cast("ReaderRights", self.client), self.rounds
+        )
         stream = EventStream(connection, batches[0], self._rest(batches[1:]))
         self.task = asyncio.create_task(stream.send(self.client.receive, self.client.send))
 

@@ -59,12 +59,10 @@ class _Upstream:
         self.bodies.append(json.loads(body))
         return b"{}"
 
-    async def close(self) -> None: ...
-
 
 async def test_a_follower_hands_on_all_but_the_time_that_is_its_own(service: Service) -> None:
     upstream = _Upstream()
-    app = create_rest_app(service.authorizer, service.metrics, service.audit, AppOptions(past=upstream))
+    app = create_rest_app(service.authorizer, service.metrics, service.audit, AppOptions(past_elsewhere=upstream.ask))
     asked = {"filter": {"resource_name": "orders"}, "at": "2026-11-23T05:07:00Z", "limit": 7}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         reply = await client.post("/v1/acls/search", json={"context": ADMIN, **asked, "timeout_ms": 60_000})
