@@ -126,14 +126,12 @@ clients: $(STAMP) ## Generate and build clients in Python, Java, Go and TypeScri
 	@$(BIN)/python -m deploy.clients.generate $(if $(ONLY),--only $(ONLY))
 
 .PHONY: check-deploy
-check-deploy: $(STAMP) ## Check all in deploy/ by the tools of those who run it (hadolint, kustomize, promtool, ...); they are fetched
+check-deploy: $(STAMP) ## Check all in deploy/ and .github/ by the tools of those who run it (hadolint, Helm, promtool, actionlint, ...); they are fetched
 	@$(BIN)/python .ci/check_deploy.py
 
-PROMETHEUS_RULE := deploy/kubernetes/components/prometheus-operator/prometheusrule.yaml
-
-.PHONY: prometheus-rule
-prometheus-rule: ## Write the alerts of deploy/prometheus as the Prometheus Operator reads them, deploy/kubernetes
-	@{ sed '/^spec:/q' $(PROMETHEUS_RULE); sed '/^\#/d; s/^./  &/' deploy/prometheus/klamm.rules.yaml; } > $(PROMETHEUS_RULE).new && mv $(PROMETHEUS_RULE).new $(PROMETHEUS_RULE)
+.PHONY: wheel
+wheel: $(SERVES) ## Build Klamm's wheel in build/dist, by the setuptools that is locked
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --wheel-dir build/dist .
 
 .PHONY: migrate
 migrate: $(SERVES) ## Bring the database of KLAMM_DATABASE_URL to this version
@@ -154,7 +152,7 @@ test-full: $(STAMP) ## The whole suite, as .ci/run runs it
 	@$(BIN)/pytest -q -rsfE $(SIDE_BY_SIDE)
 
 .PHONY: test-kafka
-test-kafka: $(STAMP) ## A real Kafka broker that asks Klamm, by its own console tools (needs a JDK 17 or newer, and Maven); a part of `make test-full`
+test-kafka: $(STAMP) ## A real Kafka broker with Klamm's authorizer, by its own console tools (needs a JDK 17 or newer, and Maven); a part of `make test-full`
 	@$(BIN)/pytest -q -rs tests/kafka tests/e2e/test_java_client.py
 
 .PHONY: test-kafka-own

@@ -21,7 +21,7 @@ STAGE = ROOT / "build" / "docs"
 BUILD_TIMEOUT_S = 300
 # Pages from outside docs/, by their place in the site.
 PAGES = {"README.md": "index.md", "ARCHITECTURE.md": "architecture.md", "SECURITY.md": "security.md"}
-PAGES["CHANGELOG.md"] = "changelog.md"
+PAGES |= {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 _ITEM = re.compile(r"(?:-|\d+\.) ")
 

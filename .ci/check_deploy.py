@@ -1,10 +1,9 @@
-"""Look at deploy/ with the tools of those who run such files: `python .ci/check_deploy.py [CHECK ...]`.
+"""Look at deploy/ and .github/ with the tools of those who run such files: `python .ci/check_deploy.py [CHECK ...]`.
 
 Ends with 0 if all is in order, with 1 if a tool finds something, with 3 if one can't be had here: a line says which.
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -12,11 +11,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from deploy_tools import ROOT, RUN_TIMEOUT_S, NotToBeHad, promtool, python_tools, said
+from deploy_tools import ROOT, RUN_TIMEOUT_S, NotToBeHad, actionlint, promtool, python_tools, said
 
 IN_ORDER, FOUND, NOT_CHECKED = 0, 1, 3
 DEPLOY = ROOT / "deploy"
-KUBERNETES = DEPLOY / "kubernetes"
 # Kinds of operators: Kubernetes' own schemas don't know them.
 FOREIGN = "monitoring.coreos.com/"
 
@@ -35,15 +33,15 @@ def hadolint() -> Iterator[Finding]:
 def kubernetes() -> Iterator[Finding]:
     """Every kustomization can be rendered; that, and what is applied as is, fits Kubernetes' schemas to the letter."""
     found: dict[str, str] = {}
-    for folder in sorted(path.parent for path in KUBERNETES.rglob("kustomization.yaml")):
+    for folder in sorted(path.parent for path in DEPLOY.rglob("kustomization.yaml")):
         if "kind: Component" in (folder / "kustomization.yaml").read_text(encoding="utf-8"):
             continue
         status, output = said([_program("kubectl"), "kustomize", folder])
         if status:
             yield output
         else:
-            found[str(folder.relative_to(KUBERNETES)).replace("/", "-")] = output
-    for path in sorted((DEPLOY / "pipeline").glob("*job.yaml")):
+            found[str(folder.relative_to(DEPLOY)).replace("/", "-")] = output
+    for path in (DEPLOY / "pipeline" / "submit-job.yaml", DEPLOY / "helm" / "namespace.yaml"):
         found[path.stem] = path.read_text(encoding="utf-8")
     yield from _misfits(found)
 
@@ -54,8 +52,12 @@ def helm() -> Iterator[Finding]:
     if not (tools / "helm_python").is_dir():
         raise NotToBeHad("helm-python-sdk has no wheel for this machine, only for Linux on x86_64")
     found: dict[str, str] = {}
-    for name, values in (("chart", {}), ("chart-everything", {"prometheusOperator": {"enabled": True}})):
-        done = _python([str(ROOT / ".ci" / "helm_chart.py"), str(DEPLOY / "helm" / "klamm"), json.dumps(values)], tools)
+    decision_log = (DEPLOY / "helm" / "decision-log.values.yaml").read_text(encoding="utf-8")
+    for name, values in (
+        ("chart", "{}"),
+        ("chart-everything", f"prometheusOperator: {{enabled: true}}\n{decision_log}"),
+    ):
+        done = _python([str(ROOT / ".ci" / "helm_chart.py"), str(DEPLOY / "helm" / "klamm"), values], tools)
         if done.returncode:
             yield done.stdout.strip() or done.stderr.strip()
         else:
@@ -91,12 +93,20 @@ def compose() -> Iterator[Finding]:
         yield done.stderr.strip().splitlines()[-1]
 
 
+def workflows() -> Iterator[Finding]:
+    """GitHub would run the workflows."""
+    status, output = said([actionlint(), "-no-color", *sorted((ROOT / ".github" / "workflows").glob("*.yaml"))])
+    if status:
+        yield output
+
+
 CHECKS: dict[str, tuple[str, Callable[[], Iterator[Finding]]]] = {
     "hadolint": ("hadolint, Containerfile", hadolint),
-    "kubernetes": ("kubectl kustomize and kubernetes-validate, deploy/kubernetes and deploy/pipeline", kubernetes),
+    "kubernetes": ("kubectl kustomize and kubernetes-validate, deploy/sidecar and deploy/pipeline", kubernetes),
     "helm": ("Helm's lint and template and kubernetes-validate, deploy/helm", helm),
     "compose": ("compose-spec, deploy/compose.yaml", compose),
     "prometheus": ("promtool, deploy/prometheus and deploy/compose", prometheus),
+    "workflows": ("actionlint, .github/workflows", workflows),
 }
 
 

@@ -1,4 +1,4 @@
-"""The tools that look at deploy/, each got once and kept in the cache folder: $XDG_CACHE_HOME/klamm, ~/.cache/klamm."""
+"""The tools that look at deploy/ and .github/, each got once and kept in $XDG_CACHE_HOME/klamm, or ~/.cache/klamm."""
 
 import hashlib
 import os
@@ -6,11 +6,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / ".ci" / "deploy-tools.lock"
+ACTIONLINT = "v1.7.12"
 GET_TIMEOUT_S = 600
 RUN_TIMEOUT_S = 120
 
@@ -19,11 +21,18 @@ class NotToBeHad(Exception):
     """A tool can't be got here; the text says why, and what to do."""
 
 
-def said(command: Sequence[str | Path], *, folder: Path = ROOT, timeout_s: float = RUN_TIMEOUT_S) -> tuple[int, str]:
-    """Exit code of a command, and all that it has printed."""
+def said(
+    command: Sequence[str | Path],
+    *,
+    folder: Path = ROOT,
+    timeout_s: float = RUN_TIMEOUT_S,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[int, str]:
+    """Exit code of a command, and all that it has printed; `variables` are added to the environment."""
     done = subprocess.run(
         command,
         cwd=folder,
+        env={**os.environ, **variables},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -64,6 +73,24 @@ def promtool() -> Path:
             raise NotToBeHad(f"dpkg-deb can't unpack `prometheus`: {_last_line(output)}")
 
     return _kept("debian-prometheus", unpack) / "usr" / "bin" / "promtool"
+
+
+def actionlint() -> Path:
+    """The actionlint of PATH, else one that Go builds of the version named here; Go verifies its source."""
+    on_path = shutil.which("actionlint")
+    if on_path is not None:
+        return Path(on_path)
+    go = shutil.which("go")
+    if go is None:
+        raise NotToBeHad("there is no actionlint and no Go to build it; install one of them")
+
+    def build(folder: Path) -> None:
+        source = f"github.com/rhysd/actionlint/cmd/actionlint@{ACTIONLINT}"
+        status, output = said([go, "install", source], timeout_s=GET_TIMEOUT_S, variables={"GOBIN": str(folder)})
+        if status:
+            raise NotToBeHad(f"Go can't build actionlint: {_last_line(output)}")
+
+    return _kept(f"actionlint-{ACTIONLINT}", build) / "actionlint"
 
 
 def _debian_package(name: str, folder: Path) -> Path:

@@ -1,13 +1,14 @@
 """`python .ci/helm_chart.py CHART [VALUES]`: lint the chart, and print what Helm's own library makes of it as YAML.
 
-VALUES is a JSON object that goes over the chart's values.yaml. Ends with 1 and says what is wrong, if anything is.
+VALUES is the text of a YAML or JSON object that goes over the chart's values.yaml. Ends with 1 and says what is wrong,
+if anything is.
 """
 
-import json
 import sys
 from typing import Any
 
 import helm_python
+import yaml
 
 NAMESPACE = "klamm"
 _WARNING = 2
@@ -29,7 +30,7 @@ def manifests(path: str, values: dict[str, Any]) -> str:
 
 def main() -> int:
     path, *given = sys.argv[1:]
-    values = json.loads(given[0]) if given else {}
+    values = yaml.safe_load(given[0]) if given else {}
     found = faults(path, values)
     print("\n".join(found) or manifests(path, values))
     return 1 if found else 0

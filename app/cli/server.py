@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     answer: Answer = nothing_at_once
-    """Decides plain requests of authorize and OPA's endpoint before the application is asked."""
+    """Decides plain requests of authorize before the application is asked."""
     prepared: Prepared = field(default_factory=NothingPrepared)
     """Replies to unauthenticated clients before the application is asked."""
     connections: Connections = field(default_factory=Connections)

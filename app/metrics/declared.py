@@ -26,7 +26,6 @@ OPERATIONS = (
     "whoCan",
     "whatCan",
     "history",
-    "opaAuthorize",
     "createAcls",
     "deleteAcls",
     "acls",

@@ -28,10 +28,9 @@ from app.rest.http.correlation import mark_of_headers, with_mark
 from app.rest.http.edge import Route, Routes
 from app.rest.http.protocol import Answer, nothing_at_once
 from app.rest.http.services import SERVICES, Services
-from app.rest.http.target import asks_opa
 from app.rest.http.unauthenticated import NothingPrepared, Prepared
 from app.rest.pages.routes import pages_routes
-from app.rest.routes import access, acls, decisions, explain, health, history, opa, service, watch
+from app.rest.routes import access, acls, decisions, explain, health, history, service, watch
 from app.rest.routes.at_once import AtOnce
 from app.rest.routes.prepared import PreparedReplies
 from app.runtime.authorizer import Authorizer
@@ -44,7 +43,6 @@ ROUTES: tuple[Route, ...] = (
     *acls.routes,
     *access.routes,
     *history.routes,
-    *opa.routes,
     *service.routes,
     *watch.routes,
     *health.routes,
@@ -92,10 +90,8 @@ class RestApp:
         await self._refuse(not_found(scope["path"]), scope, receive, send)
 
     async def _refuse(self, refusal: ApiException, scope: Scope, receive: Receive, send: Send) -> None:
-        """Below OPA's paths the refusal is plain text, which its client can't take for an answer."""
         began = perf_counter()
-        is_for_opa = asks_opa(scope["path"].encode(errors="replace"))
-        response = opa.opa_refusal(refusal) if is_for_opa else response_to(refusal)
+        response = response_to(refusal)
         await response(scope, receive, send)
         self._services.metrics.count_request("other", response.status_code, perf_counter() - began)
 

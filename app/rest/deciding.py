@@ -57,7 +57,7 @@ class Decided(msgspec.Struct, gc=False):
 
 
 class Decider:
-    """Decides on batches. Call `decide*`, then `reply` or `record` in the same step of the event loop: rows of the
+    """Decides on batches. Call `decide*`, then `reply` in the same step of the event loop: rows of the
     index are valid until the next await.
     """
 
@@ -123,13 +123,13 @@ class Decider:
 
     def reply(self, decided: Decided, mark: RequestMark) -> bytes:
         """Counts and logs the decisions. Returns the body of the 200."""
-        rows = self.record(decided, mark)
+        rows = self._record(decided, mark)
         reply = b'{"results":[' + b",".join(decided.results)
         if decided.request.with_rules is True:
             reply += b'],"rules":[' + b",".join(_rules(decided, rows))
         return reply + self._frame.tail
 
-    def record(self, decided: Decided, mark: RequestMark) -> list[int | None] | None:
+    def _record(self, decided: Decided, mark: RequestMark) -> list[int | None] | None:
         """Count and log the decisions. Returns the rows of the deciding ACLs if they had to be looked up."""
         request, authorization, verdicts = decided.request, decided.authorization, decided.verdicts
         self._metrics.count_verdicts(verdicts)

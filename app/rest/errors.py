@@ -1,11 +1,13 @@
 """The single table from Kafka's errors to HTTP, and the body that every refusal has (RFC 9457).
 
 ApiException                        core
-`- InvalidRequestException          core
-   |- InvalidFieldsException        400, names the fields
-   |- UnsupportedMediaTypeException 415
-   |- MethodNotAllowedException     405, with Allow
-   `- BodyTimedOutException         408
+|- InvalidRequestException          core
+|  |- InvalidFieldsException        400, names the fields
+|  |- UnsupportedMediaTypeException 415
+|  |- MethodNotAllowedException     405, with Allow
+|  `- BodyTimedOutException         408
+`- ResourceNotFoundException        core
+   `- RemovedPathException          410
 """
 
 import logging
@@ -29,6 +31,8 @@ PROBLEM_MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
 MAX_FIELD_ERRORS = 20
 _UNAUTHORIZED = 401
+_OPA_PATH = "/v1/data/kafka/authz/allow"
+"""The path that OPA's Kafka plugin asks, with or without a cluster behind it. The 410 goes in version 0.2."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -119,11 +123,16 @@ class BodyTimedOutException(InvalidRequestException):
     """The body did not arrive in time."""
 
 
+class RemovedPathException(ResourceNotFoundException):
+    """An earlier version had this path."""
+
+
 _STATUS_OF_EXCEPTION: dict[type[ApiException], int] = {
     RequestTooLargeException: 413,
     UnsupportedMediaTypeException: 415,
     MethodNotAllowedException: 405,
     BodyTimedOutException: 408,
+    RemovedPathException: 410,
 }
 
 
@@ -132,6 +141,11 @@ def invalid_field(pointer: str, detail: str) -> InvalidFieldsException:
 
 
 def not_found(path: str) -> ResourceNotFoundException:
+    if path == _OPA_PATH or path.startswith(f"{_OPA_PATH}/"):
+        return RemovedPathException(
+            "Klamm no longer answers OPA's Kafka plugin; set Klamm's own authorizer in the broker, or ask "
+            "`POST /v1/authorize` (docs/migration.md)"
+        )
     return ResourceNotFoundException(f"there is nothing at `{path[:200]}`; openapi.json lists every path")
 
 
@@ -155,12 +169,6 @@ def problem_response(refusal: ApiException) -> Response:
         chain=getattr(refusal, "chain", ()) or UNSET,
     )
     return Response(msgspec.json.encode(body), status, _headers_of(refusal, status), PROBLEM_MEDIA_TYPE)
-
-
-def plain_response(refusal: ApiException) -> Response:
-    """Kafka's name of the error as plain text."""
-    status = status_of(refusal)
-    return Response(refusal.error.value, status, _headers_of(refusal, status), "text/plain")
 
 
 def _headers_of(refusal: ApiException, status: int) -> dict[str, str]:

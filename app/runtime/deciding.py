@@ -83,15 +83,11 @@ async def by_resource_type(
     """
     verdict = await at_one_offset(lambda: images.image, lambda: authorize().by_resource_type(operation, resource_type))
     if verdict is None:
-        verdict = by_resource_type_at_once(authorize(), operation, resource_type)
+        search = authorize().by_resource_type(operation, resource_type)
+        verdict = at_once(search, most_steps=_MOST_STEPS_AT_ONCE)
     if verdict is None:
         raise OffsetNotAvailableException(
             "the caller has ACLs on too many patterns, and the ACLs change too often, to search one state of them; "
             "try again"
         )
     return verdict, images.image.token
-
-
-def by_resource_type_at_once(authorization: Authorization, operation: int, resource_type: int) -> Verdict | None:
-    """None if that would take long."""
-    return at_once(authorization.by_resource_type(operation, resource_type), most_steps=_MOST_STEPS_AT_ONCE)

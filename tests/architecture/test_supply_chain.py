@@ -189,7 +189,7 @@ def test_setup_installs_nothing_without_a_hash() -> None:
     assert "--no-deps" in shared, "pip would look beyond the lock for what it wants with an extra"
     assert "--only-binary :all:" in shared
     installs = [line for line in makefile.splitlines() if line.startswith("\t") and "/pip " in line]
-    assert len(installs) == 5
+    assert len(installs) == 6
     sources = [line for line in installs if "--no-binary" in line]
     assert [line.partition("--no-binary ")[2].split()[0] for line in sources] == ["pyspark"], "wheels for all others"
     assert all("--no-build-isolation" in line for line in sources), "what builds it is locked, too"

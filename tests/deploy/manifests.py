@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,10 +15,13 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-KUBERNETES = DEPLOY / "kubernetes"
-CENTRAL = KUBERNETES / "overlays" / "central"
-OVERLAYS = ("base", "overlays/central", "overlays/sidecar", "overlays/everything")
-FOLDERS = ("compose", "container", "grafana", "helm", "kafka", "kubernetes", "pipeline", "postgres", "prometheus")
+CHART = DEPLOY / "helm" / "klamm"
+CENTRAL = CHART / "files"
+"""Where the central service's klamm.toml is."""
+EVERYTHING = f"prometheusOperator: {{enabled: true}}\n{(DEPLOY / 'helm' / 'decision-log.values.yaml').read_text()}"
+"""Values of the chart with all that is optional."""
+OVERLAYS = ("sidecar/example", "pipeline")
+FOLDERS = ("compose", "container", "grafana", "helm", "kafka", "pipeline", "postgres", "prometheus", "sidecar")
 TEXTS = [
     path
     for path in [*sorted(DEPLOY.glob("*")), *(each for name in FOLDERS for each in sorted((DEPLOY / name).rglob("*")))]
@@ -50,9 +53,14 @@ def documents(path: Path) -> list[Json]:
 
 @cache
 def manifests() -> tuple[tuple[str, Json], ...]:
-    """Every object in every file, unrendered; the pod template that Spark is given is one, too."""
+    """Every object in files beside the chart, unrendered; the pod template that Spark is given is one, too."""
     found: list[tuple[str, Json]] = []
-    for path in [*sorted(KUBERNETES.rglob("*.yaml")), *sorted((DEPLOY / "pipeline").glob("*.yaml"))]:
+    paths = [
+        DEPLOY / "helm" / "namespace.yaml",
+        *(DEPLOY / "sidecar").rglob("*.yaml"),
+        *(DEPLOY / "pipeline").glob("*.yaml"),
+    ]
+    for path in sorted(paths):
         for each in documents(path):
             where = f"{path.relative_to(DEPLOY)} {each.get('kind')} {each.get('metadata', {}).get('name', '')}"
             found.append((where, each))
@@ -72,7 +80,7 @@ def _pods(where: str, document: Json) -> Iterator[Pod]:
         yield Pod(where, template.get("metadata", {}).get("labels", {}), template["spec"])
 
 
-def pods_of(objects: Iterator[tuple[str, Json]] | tuple[tuple[str, Json], ...]) -> list[Pod]:
+def pods_of(objects: Iterable[tuple[str, Json]]) -> list[Pod]:
     return [pod for where, each in objects for pod in _pods(where, each)]
 
 
@@ -89,12 +97,19 @@ def the(kind: str, name: str, path: Path) -> Json:
     return found
 
 
+def charted_object(kind: str, name: str = "klamm") -> Json:
+    """One of the chart with all that is optional."""
+    objects = charted(EVERYTHING)
+    (found,) = [each for _, each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    return found
+
+
 @cache
 def rendered(overlay: str) -> tuple[tuple[str, Json], ...]:
     """The objects of a kustomization as kubectl renders them. Skips the test where no kubectl is to be had."""
     kubectl = shutil.which("kubectl") or _cached_kubectl()
     done = subprocess.run(
-        [kubectl, "kustomize", str(KUBERNETES / overlay)], capture_output=True, text=True, check=False, timeout=60
+        [kubectl, "kustomize", str(DEPLOY / overlay)], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
     return tuple(
@@ -110,7 +125,7 @@ def charted(values: str = "{}") -> tuple[tuple[str, Json], ...]:
     if not (Path(tools) / "helm_python").is_dir():
         pytest.skip("helm-python-sdk has no wheel for this machine: the chart is not rendered")
     done = subprocess.run(
-        [sys.executable, str(ROOT / ".ci" / "helm_chart.py"), str(DEPLOY / "helm" / "klamm"), values],
+        [sys.executable, str(ROOT / ".ci" / "helm_chart.py"), str(CHART), values],
         env={**os.environ, "PYTHONPATH": tools},
         capture_output=True,
         text=True,
@@ -119,7 +134,7 @@ def charted(values: str = "{}") -> tuple[tuple[str, Json], ...]:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return tuple(
-        (f"helm {each['kind']} {each['metadata']['name']}", each) for each in yaml.safe_load_all(done.stdout) if each
+        (f"chart {each['kind']} {each['metadata']['name']}", each) for each in yaml.safe_load_all(done.stdout) if each
     )
 
 

@@ -41,7 +41,7 @@ def test_everything_is_in_order() -> None:
     done = as_it_is()
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 6
     assert all(line.startswith("check-deploy: in order: ") for line in lines)
 
 
@@ -51,12 +51,12 @@ def test_everything_is_in_order() -> None:
         ("hadolint", "Containerfile", "WORKDIR /etc/klamm", "WORKDIR etc/klamm", "DL3000"),
         (
             "kubernetes",
-            "kubernetes/overlays/central/deployment.yaml",
+            "sidecar/component/sidecar.yaml",
             "failureThreshold: 450",
             "failureThreshhold: 450",
             "Threshhold",
         ),
-        ("kubernetes", "kubernetes/base/kustomization.yaml", "  - network.yaml", "  - networks.yaml", "networks.yaml"),
+        ("kubernetes", "pipeline/kustomization.yaml", "  - claims.yaml", "  - claim.yaml", "claim.yaml"),
         (
             "kubernetes",
             "pipeline/cronjob.yaml",
@@ -71,16 +71,18 @@ def test_everything_is_in_order() -> None:
             "failureThreshhold: 450",
             "Threshhold",
         ),
+        ("helm", "helm/decision-log.values.yaml", "volumeMounts:", "volumeMount:", "volumeMount"),
         ("helm", "helm/klamm/values.yaml", "  cpuUtilization: 60", "  cpuUtilisation: 60", "cpuUtilisation"),
         ("compose", "compose.yaml", "healthcheck:", "helthcheck:", "helthcheck"),
         ("prometheus", "prometheus/klamm.rules.yaml", "> 600", "> 60000", "KlammImageVeryOld"),
         ("prometheus", "prometheus/klamm.rules.yaml", "sum by (job, le)", "sum by (job, le", "parse"),
         ("prometheus", "compose/prometheus.yaml", "scrape_interval: 15s", "scrape_interval: often", "often"),
+        ("workflows", "../.github/workflows/ci.yaml", "{{ matrix.python }}", "{{ matrix.pyton }}", "pyton"),
     ],
 )
 def test_what_is_wrong_is_found(tmp_path: Path, which: str, file: str, there: str, instead: str, said: str) -> None:
     as_it_is()
-    for name in (".ci", "deploy"):
+    for name in (".ci", ".github", "deploy"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("secrets", "__pycache__"))
     path = tmp_path / "deploy" / file
     text = path.read_text()
@@ -109,7 +111,7 @@ def test_a_check_that_there_is_not_is_told() -> None:
     done = check(ROOT, "nonsense")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith(
-        "there is no check `nonsense`; there are hadolint, kubernetes, helm, compose, prometheus"
+        "there is no check `nonsense`; there are hadolint, kubernetes, helm, compose, prometheus, workflows"
     )
 
 

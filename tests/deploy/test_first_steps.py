@@ -1,4 +1,4 @@
-"""What docs/kubernetes.md says to type, typed: tokens, rules for the Operator; the central service, started with it."""
+"""What docs/kubernetes.md says to type, typed: the tokens; the central service, started with them."""
 
 import os
 import re
@@ -12,7 +12,16 @@ from pathlib import Path
 import httpx
 
 from tests.certificates import Authority
-from tests.deploy.manifests import CENTRAL, DEPLOY, ROOT, containers_of, environment, manifests, pods_of
+from tests.deploy.manifests import (
+    CENTRAL,
+    DEPLOY,
+    ROOT,
+    charted,
+    containers_of,
+    environment,
+    manifests,
+    pods_of,
+)
 from tests.deploy.test_probe import ask
 from tests.e2e.service import Service, action, context, eventually
 from tests.planted import plant
@@ -52,9 +61,7 @@ def test_the_central_service_starts_with_its_settings_and_the_tokens_that_the_pa
     text = (CENTRAL / "klamm.toml").read_text().replace("/run/secrets", str(secrets))
     text = re.sub(r'^host = "[^"]*"', 'host = "127.0.0.1"', text, flags=re.MULTILINE)
     (folder / "klamm.toml").write_text(text)
-    (central,) = [
-        each for each in containers_of(pods_of(manifests())) if "central" in each.where and "Deployment" in each.where
-    ]
+    (central,) = [each for each in containers_of(pods_of(charted())) if each.spec["args"] == ["serve"]]
     variables = {name: value.replace("/run/secrets", str(secrets)) for name, value in environment(central.spec).items()}
     with Service([], variables, folder=folder) as service:
         assert service.url.startswith("https://")
@@ -70,7 +77,7 @@ def test_the_central_service_starts_with_its_settings_and_the_tokens_that_the_pa
 
 def test_the_namespace_is_applied_and_first_so_that_nothing_in_it_is_unguarded_or_warned_about() -> None:
     commands = [line.strip() for line in PAGE.splitlines() if line.startswith("    kubectl ")]
-    assert commands[0] == "kubectl apply -f deploy/kubernetes/base/namespace.yaml"
+    assert commands[0] == "kubectl apply -f deploy/helm/namespace.yaml"
     assert not [line for line in commands if "create namespace" in line]
 
 
@@ -81,7 +88,7 @@ def test_every_path_and_object_that_the_page_names_exists() -> None:
         assert (ROOT / overlay / "kustomization.yaml").is_file()
     for file in re.findall(r"\]\(([\w./-]+\.md)\)", PAGE):
         assert (ROOT / "docs" / file).is_file()
-    named = {each["metadata"]["name"] for _, each in manifests() if "metadata" in each}
+    named = {each["metadata"]["name"] for _, each in (*manifests(), *charted()) if "metadata" in each}
     for kind, name in re.findall(r"\b(job|deployment|namespace)/([\w-]+)", PAGE):
         assert name in named, kind
 

@@ -18,52 +18,61 @@ from app.settings.sources import variable_of
 from tests.deploy.manifests import (
     CENTRAL,
     DEPLOY,
-    KUBERNETES,
+    EVERYTHING,
     TEXTS,
     Container,
     Json,
     Pod,
+    charted,
+    charted_object,
     containers_of,
     environment,
     manifests,
     mount_of,
     pods_of,
-    the,
 )
 
-PODS = pods_of(manifests())
-CONTAINERS = containers_of(PODS)
-# A strategic merge that adds to a container, and an example of somebody else's: neither is one of ours as it stands.
-OURS = [each for each in CONTAINERS if each.spec.get("image", "").startswith("klamm") or "pod.yaml" in each.where]
+# The first one that asks for the chart may fetch the tools.
+pytestmark = pytest.mark.timeout(900)
 PROBES = {"startupProbe": "/startupz", "readinessProbe": "/readyz", "livenessProbe": "/livez"}
-
-_NAME = [each.where for each in OURS]
-each_of_ours = pytest.mark.parametrize("container", OURS, ids=_NAME)
+each_source = pytest.mark.parametrize("source", ["files", "chart"])
 
 
-def serving(pods: list[Pod] = PODS) -> list[Container]:
-    return [each for each in containers_of(pods) if each.spec.get("args") == ["serve"]]
+def pods(source: str) -> list[Pod]:
+    """Those of the chart with all that is optional, or those of the files beside it."""
+    return pods_of(charted(EVERYTHING) if source == "chart" else manifests())
 
 
-def toml(folder: Path = CENTRAL) -> Json:
-    return tomllib.loads((folder / "klamm.toml").read_text())
+def ours(source: str) -> list[Container]:
+    """Without an example of somebody else's; with the pod template that Spark is given."""
+    found = containers_of(pods(source))
+    return [each for each in found if each.spec.get("image", "").startswith("klamm") or "pod.yaml" in each.where]
+
+
+def serving(source: str) -> Container:
+    """The central service of the chart, or the sidecar."""
+    (found,) = [each for each in ours(source) if each.spec.get("args") == ["serve"]]
+    return found
+
+
+def toml() -> Json:
+    return tomllib.loads((CENTRAL / "klamm.toml").read_text())
 
 
 def test_there_are_manifests_for_both_ways_and_for_what_goes_with_them() -> None:
-    kinds = {each["kind"] for _, each in manifests()}
-    assert kinds >= {
+    assert {each["kind"] for _, each in manifests()} >= {"Namespace", "Deployment", "CronJob", "PersistentVolumeClaim"}
+    assert {each["kind"] for _, each in charted(EVERYTHING)} == {
+        "ConfigMap",
         "Deployment",
         "Service",
         "Job",
-        "CronJob",
         "PodDisruptionBudget",
         "HorizontalPodAutoscaler",
         "NetworkPolicy",
         "ServiceMonitor",
-        "Namespace",
+        "PrometheusRule",
         "ServiceAccount",
     }
-    assert len(serving()) == 2, "one of the central service, one of the sidecar"
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(DEPLOY)))
@@ -102,7 +111,7 @@ def test_without_its_callers_the_central_service_would_not_start(
 
 
 def test_the_sidecar_is_reached_by_its_own_pod_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (sidecar,) = [each for each in serving() if "sidecar" in each.where]
+    sidecar = serving("files")
     assert sidecar.spec["restartPolicy"] == "Always", "started first, ended last"
     variables = environment(sidecar.spec)
     monkeypatch.chdir(tmp_path)
@@ -111,14 +120,16 @@ def test_the_sidecar_is_reached_by_its_own_pod_only(monkeypatch: pytest.MonkeyPa
     settings = read_settings()
     assert credentials.resolves_to_loopback(settings.host)
     credentials.refuse_exposed_address(settings)
-    address = environment(next(each.spec for each in CONTAINERS if "app.yaml" in each.where))["AUTHORIZER_URL"]
+    address = environment(next(each.spec for each in containers_of(pods("files")) if "app.yaml" in each.where))[
+        "AUTHORIZER_URL"
+    ]
     assert address == f"http://{settings.host}:{settings.port}"
 
 
 def test_the_sidecar_follows_the_central_service_and_knows_no_database() -> None:
-    (sidecar,) = [each for each in serving() if "sidecar" in each.where]
+    sidecar = serving("files")
     (url,) = environment(sidecar.spec)["KLAMM_UPSTREAM_URLS"].split(",")
-    service = the("Service", "klamm", CENTRAL / "service.yaml")
+    service = charted_object("Service")
     assert url == f"https://{service['metadata']['name']}.klamm.svc"
     assert [each["port"] for each in service["spec"]["ports"]] == [443]
     (secret,) = [each["secret"]["secretName"] for each in sidecar.pod.spec["volumes"]]
@@ -129,18 +140,19 @@ def test_the_sidecar_follows_the_central_service_and_knows_no_database() -> None
     assert "database" not in str(sidecar.spec)
 
 
-@each_of_ours
-def test_what_is_started_exists(container: Container) -> None:
-    if container.spec.get("command", ["klamm"])[0] == "klamm" and "command" not in container.spec:
-        if "args" in container.spec:
+@each_source
+def test_what_is_started_exists(source: str) -> None:
+    for container in ours(source):
+        if "command" in container.spec:
+            assert container.spec["command"][0] in {"klamm", "klamm-pipeline-entrypoint"}
+        elif "args" in container.spec:
             name, *words = container.spec["args"]
             load(COMMANDS[name], words)
-    else:
-        assert container.spec["command"][0] in {"klamm", "klamm-pipeline-entrypoint"}
 
 
-@pytest.mark.parametrize("container", serving(), ids=lambda each: each.where)
-def test_the_three_probes_ask_three_things_that_the_service_answers(container: Container) -> None:
+@each_source
+def test_the_three_probes_ask_three_things_that_the_service_answers(source: str) -> None:
+    container = serving(source)
     routes = build_openapi()["paths"]
     for probe, path in PROBES.items():
         assert path in routes
@@ -158,23 +170,23 @@ def test_the_three_probes_ask_three_things_that_the_service_answers(container: C
 
 
 def test_the_central_service_is_asked_where_it_listens() -> None:
-    (central,) = [each for each in serving() if "central" in each.where]
+    central = serving("chart")
     settings = toml()
     (port,) = central.spec["ports"]
     assert port["containerPort"] == settings["port"]
     for probe in PROBES:
         assert central.spec[probe]["httpGet"]["port"] == port["name"]
         assert central.spec[probe]["httpGet"]["scheme"] == "HTTPS", "it has a certificate"
-    service = the("Service", "klamm", CENTRAL / "service.yaml")
+    service = charted_object("Service")
     assert [each["targetPort"] for each in service["spec"]["ports"]] == [port["name"]]
-    policy = the("NetworkPolicy", "klamm-clients", CENTRAL / "network.yaml")
+    policy = charted_object("NetworkPolicy", "klamm-clients")
     (rule,) = policy["spec"]["ingress"]
     assert [each["port"] for each in rule["ports"]] == [port["name"]]
     assert rule["from"], "an empty one would let all come"
 
 
 def test_every_file_that_the_settings_name_is_mounted() -> None:
-    (central,) = [each for each in serving() if "central" in each.where]
+    central = serving("chart")
     settings = toml()
     names = [settings["tls"]["certificate"], settings["tls"]["key"], settings["tokens"]["file"]]
     names += [environment(central.spec)["KLAMM_DATABASE_URL_FILE"], "/etc/klamm/klamm.toml"]
@@ -182,67 +194,74 @@ def test_every_file_that_the_settings_name_is_mounted() -> None:
         assert mount_of(central.spec, name) is not None, name
 
 
-@pytest.mark.parametrize("container", serving(), ids=lambda each: each.where)
-def test_a_pod_is_given_the_time_that_a_drain_may_take(container: Container) -> None:
+@each_source
+def test_a_pod_is_given_the_time_that_a_drain_may_take(source: str) -> None:
+    container = serving(source)
     drain_ms = int(environment(container.spec).get("KLAMM_DRAIN_MS", toml()["drain"]["ms"]))
     grace = container.pod.spec.get("terminationGracePeriodSeconds")
     if grace is None:
         # The sidecar's pod is somebody's: that of the example counts.
-        (grace,) = [pod.spec["terminationGracePeriodSeconds"] for pod in PODS if "app.yaml" in pod.where]
+        (grace,) = [pod.spec["terminationGracePeriodSeconds"] for pod in pods(source) if "app.yaml" in pod.where]
     assert grace > drain_ms / 1000 + END_TIMEOUT_S
 
 
-@each_of_ours
-def test_every_container_is_confined(container: Container) -> None:
-    own, pod = container.spec["securityContext"], container.pod.spec.get("securityContext", {})
-    assert own["allowPrivilegeEscalation"] is False
-    assert own["readOnlyRootFilesystem"] is True
-    assert own["capabilities"] == {"drop": ["ALL"]}
-    assert own.get("runAsNonRoot", pod.get("runAsNonRoot")) is True
-    assert own.get("runAsUser", pod.get("runAsUser")) == own.get("runAsGroup", pod.get("runAsGroup")) == 10001
-    assert own.get("seccompProfile", pod.get("seccompProfile")) == {"type": "RuntimeDefault"}
-    assert not pod.get("hostNetwork")
-    assert not own.get("privileged")
-    assert not [each for each in container.pod.spec.get("volumes", []) if "hostPath" in each]
+@each_source
+def test_every_container_is_confined(source: str) -> None:
+    for container in ours(source):
+        own, pod = container.spec["securityContext"], container.pod.spec.get("securityContext", {})
+        assert own["allowPrivilegeEscalation"] is False, container.where
+        assert own["readOnlyRootFilesystem"] is True
+        assert own["capabilities"] == {"drop": ["ALL"]}
+        assert own.get("runAsNonRoot", pod.get("runAsNonRoot")) is True
+        assert own.get("runAsUser", pod.get("runAsUser")) == own.get("runAsGroup", pod.get("runAsGroup")) == 10001
+        assert own.get("seccompProfile", pod.get("seccompProfile")) == {"type": "RuntimeDefault"}
+        assert not pod.get("hostNetwork")
+        assert not own.get("privileged")
+        assert not [each for each in container.pod.spec.get("volumes", []) if "hostPath" in each]
 
 
-@pytest.mark.parametrize("pod", PODS, ids=lambda each: each.where)
-def test_no_pod_has_a_token_of_the_cluster_that_it_does_not_need(pod: Pod) -> None:
-    if "containers" not in pod.spec or "pod.yaml" in pod.where or "decision-log" in pod.where:
-        return
-    needs_it = "submit-job" in pod.where
-    assert needs_it or pod.spec["automountServiceAccountToken"] is False
+@each_source
+def test_no_pod_has_a_token_of_the_cluster_that_it_does_not_need(source: str) -> None:
+    for pod in pods(source):
+        if "containers" in pod.spec and "submit-job" not in pod.where:
+            assert pod.spec["automountServiceAccountToken"] is False, pod.where
 
 
-@pytest.mark.parametrize("container", [each for each in OURS if "resources" in each.spec], ids=lambda each: each.where)
-def test_memory_is_bounded_and_the_processor_is_not(container: Container) -> None:
-    resources = container.spec["resources"]
-    assert resources["requests"]["cpu"]
-    assert "cpu" not in resources["limits"]
-    if "pipeline" not in container.where:
-        assert resources["requests"]["memory"] == resources["limits"]["memory"]
+@each_source
+def test_memory_is_bounded_and_the_processor_is_not(source: str) -> None:
+    for container in ours(source):
+        if "resources" not in container.spec:
+            # Spark's own options say how much its pods have.
+            assert "pod.yaml" in container.where
+            continue
+        resources = container.spec["resources"]
+        assert resources["requests"]["cpu"], container.where
+        assert "cpu" not in resources["limits"]
+        if "pipeline" not in container.where:
+            assert resources["requests"]["memory"] == resources["limits"]["memory"]
 
 
-@each_of_ours
-def test_every_mount_has_its_volume(container: Container) -> None:
-    mounted = {each["name"] for each in container.spec.get("volumeMounts", [])}
-    assert mounted <= {each["name"] for each in container.pod.spec.get("volumes", [])}
+@each_source
+def test_every_mount_has_its_volume(source: str) -> None:
+    for container in ours(source):
+        mounted = {each["name"] for each in container.spec.get("volumeMounts", [])}
+        assert mounted <= {each["name"] for each in container.pod.spec.get("volumes", [])}, container.where
 
 
 def test_rollouts_and_drained_nodes_leave_replicas_to_serve() -> None:
-    deployment = the("Deployment", "klamm", CENTRAL / "deployment.yaml")["spec"]
+    deployment = charted_object("Deployment")["spec"]
     assert "replicas" not in deployment, "each apply would undo what the autoscaler has done"
     assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
     labels = deployment["template"]["metadata"]["labels"]
-    budget = the("PodDisruptionBudget", "klamm", CENTRAL / "availability.yaml")["spec"]
-    scaler = the("HorizontalPodAutoscaler", "klamm", CENTRAL / "availability.yaml")["spec"]
+    budget = charted_object("PodDisruptionBudget")["spec"]
+    scaler = charted_object("HorizontalPodAutoscaler")["spec"]
     assert budget["maxUnavailable"] == 1
     assert scaler["minReplicas"] >= 2
     assert scaler["scaleTargetRef"]["name"] == "klamm"
     spread = deployment["template"]["spec"]["topologySpreadConstraints"]
     assert {each["topologyKey"] for each in spread} == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
     selectors = [budget["selector"], deployment["selector"], *(each["labelSelector"] for each in spread)]
-    selectors.append({"matchLabels": the("Service", "klamm", CENTRAL / "service.yaml")["spec"]["selector"]})
+    selectors.append({"matchLabels": charted_object("Service")["spec"]["selector"]})
     for selector in selectors:
         assert selector["matchLabels"].items() <= labels.items()
 
@@ -257,8 +276,8 @@ def _allows(policies: list[Json], pod: Pod, direction: str) -> list[Any]:
 
 
 def test_klamm_s_pods_reach_names_and_the_database_and_nothing_else() -> None:
-    policies = [each for _, each in manifests() if each["kind"] == "NetworkPolicy"]
-    ours = [pod for pod in PODS if pod.labels.get("app.kubernetes.io/part-of") == "klamm"]
+    policies = [each for _, each in charted(EVERYTHING) if each["kind"] == "NetworkPolicy"]
+    ours = [pod for pod in pods("chart") + pods("files") if pod.labels.get("app.kubernetes.io/part-of") == "klamm"]
     assert {pod.labels["app.kubernetes.io/name"] for pod in ours} == {"klamm", "klamm-migrate", "klamm-pipeline"}
     (closed,) = [each for each in policies if "egress" not in each["spec"] and "ingress" not in each["spec"]]
     assert set(closed["spec"]["policyTypes"]) == {"Ingress", "Egress"}
@@ -271,7 +290,7 @@ def test_klamm_s_pods_reach_names_and_the_database_and_nothing_else() -> None:
 
 
 def test_a_mistake_in_a_setting_is_not_tried_again() -> None:
-    job = the("Job", "klamm-migrate", KUBERNETES / "base" / "migrate.yaml")["spec"]
+    job = charted_object("Job", "klamm-migrate")["spec"]
     (rule,) = job["podFailurePolicy"]["rules"]
     assert (rule["action"], rule["onExitCodes"]["values"]) == ("FailJob", [2])
     assert rule["onExitCodes"]["containerName"] == job["template"]["spec"]["containers"][0]["name"]
@@ -282,16 +301,15 @@ def test_the_service_does_not_know_the_migrator_s_password() -> None:
     def secrets(pod: Pod) -> set[str]:
         return {each["secret"]["secretName"] for each in pod.spec.get("volumes", []) if "secret" in each}
 
-    migrating = [pod for pod in PODS if pod.labels.get("app.kubernetes.io/name") == "klamm-migrate"]
-    others = [pod for pod in PODS if pod not in migrating]
+    migrating = [pod for pod in pods("chart") if pod.labels.get("app.kubernetes.io/name") == "klamm-migrate"]
+    others = [pod for pod in pods("chart") + pods("files") if pod not in migrating]
     assert [secrets(pod) for pod in migrating] == [{"klamm-migrate"}]
     assert not [pod.where for pod in others if "klamm-migrate" in secrets(pod)]
 
 
 def test_the_pipeline_reads_the_decisions_where_the_service_writes_them() -> None:
-    (patch,) = [pod for pod in PODS if "decision-log" in pod.where]
-    (writer,) = containers_of([patch])
-    (reader,) = [each for each in OURS if "CronJob" in each.where]
+    writer = serving("chart")
+    (reader,) = [each for each in ours("files") if "CronJob" in each.where]
 
     def claim_at(container: Container, path: str) -> str:
         mount = mount_of(container.spec, path)
@@ -315,10 +333,10 @@ def test_the_pipeline_reads_the_decisions_where_the_service_writes_them() -> Non
 
 
 def test_prometheus_comes_with_the_token_of_a_caller_that_may_only_look() -> None:
-    (monitor,) = [each for _, each in manifests() if each["kind"] == "ServiceMonitor"]
+    monitor = charted_object("ServiceMonitor")
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["path"] in build_openapi()["paths"]
-    service = the("Service", "klamm", CENTRAL / "service.yaml")
+    service = charted_object("Service")
     assert endpoint["port"] in {each["name"] for each in service["spec"]["ports"]}
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert endpoint["scheme"] == "https"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.deploy.manifests import DEPLOY, manifests
+from tests.deploy.manifests import DEPLOY, charted_object
 from tests.deploy.metrics_known import faults, groupings, known, uses
 
 RULES = yaml.safe_load((DEPLOY / "prometheus" / "klamm.rules.yaml").read_text())
@@ -57,8 +57,7 @@ def test_what_alerts_are_tried_with_is_what_there_is(test: dict[str, Any]) -> No
 
 
 def test_the_operator_s_rule_holds_the_same_alerts() -> None:
-    (rule,) = [each for _, each in manifests() if each["kind"] == "PrometheusRule"]
-    assert rule["spec"] == RULES, "make prometheus-rule"
+    assert charted_object("PrometheusRule")["spec"] == RULES
 
 
 @pytest.mark.parametrize("expression", sorted(set(EXPRESSIONS)))

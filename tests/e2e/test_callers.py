@@ -19,7 +19,6 @@ from tests.e2e.callers import STATIC, Corp, write_configuration
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context
 from tests.planted import hear, plant
 from tests.surroundings import without_ours
-from tests.unit.rest.opa_bodies import OPA_PATH, asked
 
 ALICE = "User:alice"
 
@@ -46,7 +45,6 @@ EXPECTED: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "authorizedOperations": _DECISION,
         "authorizeByResourceType": _DECISION,
         "listGroups": _DECISION,
-        "opaAuthorize": _DECISION,
         "start": (*_UNKNOWN, 200, 200, 200, 403, 200, 200),
         "createAcls": _RIGHT_ON_THE_CLUSTER,
         "deleteAcls": _RIGHT_ON_THE_CLUSTER,
@@ -75,7 +73,7 @@ EXPECTED: Mapping[str, tuple[int, ...]] = MappingProxyType(
 
 
 def routes() -> dict[str, tuple[str, str]]:
-    """Method and path by operation, of all that there are; OPA's and the pages are in no document."""
+    """Method and path by operation, of all that there are; the pages are in no document."""
     document = json.loads((ROOT / "openapi.json").read_text())
     documented = {
         operation["operationId"]: (method.upper(), path)
@@ -83,7 +81,7 @@ def routes() -> dict[str, tuple[str, str]]:
         for method, operation in methods.items()
     }
     pages = {"index": "/", "openapi": "/openapi.json", "docs": "/docs", "console": "/console"}
-    return {**documented, "opaAuthorize": ("POST", OPA_PATH), **{name: ("GET", path) for name, path in pages.items()}}
+    return {**documented, **{name: ("GET", path) for name, path in pages.items()}}
 
 
 def body_of(operation: str, principal: str) -> Json:
@@ -103,8 +101,6 @@ def body_of(operation: str, principal: str) -> Json:
     }
     if operation == "start":
         return {"broker_id": 1, "endpoints": []}
-    if operation == "opaAuthorize":
-        return asked(principal=principal.removeprefix("User:"))
     return {"context": context(principal), **bodies[operation]}
 
 
@@ -175,8 +171,7 @@ def test_a_refusal_for_want_of_credentials_tells_nothing(world: World) -> None:
     for operation in (each for each, row in EXPECTED.items() if row[:3] == _UNKNOWN):
         found = {(each.text, each.headers["www-authenticate"]) for each in map_kinds(world, operation)}
         assert len(found) == 1
-        text = found.pop()[0]
-        assert (text if operation == "opaAuthorize" else json.loads(text)["code"]) == "SASL_AUTHENTICATION_FAILED"
+        assert json.loads(found.pop()[0])["code"] == "SASL_AUTHENTICATION_FAILED"
 
 
 def map_kinds(world: World, operation: str) -> list[httpx.Response]:

@@ -16,9 +16,7 @@ from uuid import uuid4
 from tests.kafka.jars import Kafka
 
 BROKER = "broker"
-USERS = ("admin", "alice", "bob", "carol", "dan", "gina", "mallory")
-CACHE_S = 1
-"""How long the plugin keeps a decision."""
+USERS = ("admin", "alice", "bob", "carol", "dan", "mallory")
 
 LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.xml')}"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

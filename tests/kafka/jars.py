@@ -1,4 +1,4 @@
-"""What a broker is made of: a JDK of this machine; Kafka and the OPA plugin from Maven, kept in the user's cache."""
+"""What a broker is made of: a JDK of this machine; Kafka from Maven, kept in the user's cache."""
 
 import hashlib
 import os

@@ -5,8 +5,6 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tests.kafka.broker import LOGGING, login
 from tests.kafka.jars import Kafka
@@ -17,7 +15,6 @@ _MAINS: Mapping[str, str] = {
     "topics": "org.apache.kafka.tools.TopicCommand",
     "producer": "org.apache.kafka.tools.ConsoleProducer",
     "consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
-    "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "acls": "org.apache.kafka.tools.AclCommand",
 }
 _REFUSED = re.compile(r"\w*AuthorizationException|Not authorized|Authorization failed", re.IGNORECASE)
@@ -67,20 +64,10 @@ class Tools:
         """Write one message."""
         return self.run("producer", user, "--topic", topic, "--sync", typed=f"{line}\n")
 
-    def consume(self, user: str, topic: str, group: str) -> Said:
-        """Read one message as a member of a group, which has none yet or goes on."""
-        return self._consume(user, "--topic", topic, "--group", group, "--from-beginning")
-
     def read(self, user: str, topic: str) -> Said:
         """Read the first message, as a member of no group."""
-        return self._consume(user, "--topic", topic, "--partition", "0", "--offset", "earliest")
-
-    def _consume(self, user: str, *arguments: str) -> Said:
-        return self.run("consumer", user, *arguments, "--max-messages", "1", "--timeout-ms", "30000")
-
-    def open_producer(self, user: str, topic: str) -> "OpenProducer":
-        """A console producer that somebody sits at."""
-        return OpenProducer(self._command("producer", user, ("--topic", topic, "--sync")), self._folder)
+        first = ("--partition", "0", "--offset", "earliest", "--max-messages", "1", "--timeout-ms", "30000")
+        return self.run("consumer", user, "--topic", topic, *first)
 
     def _command(self, tool: str, user: str, arguments: tuple[str, ...]) -> list[str]:
         config = self._folder / f"{user}.properties"
@@ -90,32 +77,3 @@ class Tools:
         )
         whom = ("--bootstrap-server", self._address, "--command-config", str(config))
         return self._kafka.command(_MAINS[tool], *whom, *arguments, flags=_FLAGS)
-
-
-class OpenProducer:
-    """A console producer whose lines are typed one by one."""
-
-    def __init__(self, command: list[str], folder: Path) -> None:
-        self._process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def enter(self, line: str) -> None:
-        """Enter a line; it is sent at once."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
-
-    def end(self) -> str:
-        """Leave, and see what it has said."""
-        return self._process.communicate(timeout=_PATIENCE_S)[0]
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.communicate(timeout=60)

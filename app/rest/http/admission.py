@@ -1,8 +1,8 @@
 """How many requests are worked on at once, in pools by what they need; any excess is refused at once.
 
 A pool has places, a queue with a short wait, and a budget of bytes for the bodies of requests with a place. No body is
-read before its request has a place, and no request has two (`PlaceHolder`). Plain requests of authorize and OPA's
-endpoint need none: they are answered, or refused as too late, when they are read (`connections`).
+read before its request has a place, and no request has two (`PlaceHolder`). Plain requests of authorize need
+none: they are answered, or refused as too late, when they are read (`connections`).
 """
 
 import asyncio

@@ -97,7 +97,6 @@ class Refusal(NamedTuple):
 
     status: HTTPStatus
     body: bytes
-    code: bytes
     retry: bool = False
 
     @staticmethod
@@ -105,19 +104,17 @@ class Refusal(NamedTuple):
         body = bytes(problem_response(why).body).replace(
             b'"status":%d' % problem_response(why).status_code, b'"status":%d' % status
         )
-        return Refusal(status, body, why.error.value.encode(), status is HTTPStatus.TOO_MANY_REQUESTS)
+        return Refusal(status, body, status is HTTPStatus.TOO_MANY_REQUESTS)
 
-    def written(self, head: Sequence[tuple[bytes, bytes]], *, kept_s: int = 0, plain: bool = False) -> bytes:
-        """The bytes of the reply; `plain`: as text, for OPA's clients."""
-        kind, body = (b"text/plain", self.code) if plain else (PROBLEM_MEDIA_TYPE.encode(), self.body)
+    def written(self, head: Sequence[tuple[bytes, bytes]], *, kept_s: int = 0) -> bytes:
         lines = [
             b"HTTP/1.1 %d %b" % (self.status, self.status.phrase.encode()),
             *(b"%b: %b" % each for each in head),
-            b"content-type: %b" % kind,
-            b"content-length: %d" % len(body),
+            b"content-type: %b" % PROBLEM_MEDIA_TYPE.encode(),
+            b"content-length: %d" % len(self.body),
         ]
         lines += [b"retry-after: 1"] if self.retry else []
-        return b"\r\n".join((*lines, kept_for(kept_s) + b"\r\n" + body))
+        return b"\r\n".join((*lines, kept_for(kept_s) + b"\r\n" + self.body))
 
 
 MALFORMED = Refusal.of(HTTPStatus.BAD_REQUEST, InvalidRequestException("this is not a valid HTTP/1.1 request"))

@@ -24,7 +24,6 @@ from app.rest.http import bounds
 from app.rest.http.bounds import Refusal
 from app.rest.http.connections import Connections, contained
 from app.rest.http.replies import ReplyWriter
-from app.rest.http.target import asks_opa, path_of
 from app.rest.http.unauthenticated import Measured
 
 if TYPE_CHECKING:
@@ -58,9 +57,6 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         """Whether the process has its maximum of connections without this one."""
         self.names: tuple[str, ...] = ()
         """The names in the client's certificate."""
-        self.url = b""
-        self.previous_url = b""
-        """From the previous message: its client is taken to be this one's until more is known."""
         self.deadline = inf
         self.timeout_keep_alive = bounds.stranger_s(self.config.timeout_keep_alive)
         self._cancel_handshake: Callable[[], object] | None = None
@@ -313,10 +309,6 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
 
     def _write_refusal(self, why: Refusal) -> None:
         self.writer.flush()
-        self.transport.write(why.written(self.server_state.default_headers, plain=self.asks_opa()))
+        self.transport.write(why.written(self.server_state.default_headers))
         if not self.transport.is_closing():
             self._linger()
-
-    def asks_opa(self) -> bool:
-        """Whether the last message, as far as its target is known, is for `/v1/data` or nearly so."""
-        return asks_opa(path_of(self.url or self.previous_url))

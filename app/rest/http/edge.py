@@ -85,7 +85,7 @@ class Route(APIRoute):
         self.reply_struct = given if isinstance(given, type) and issubclass(given, msgspec.Struct) else reply
         body = parameters.get("body")
         self.body_struct: Any = None if body is None else get_args(body.annotation)[0]
-        self.decode: Callable[[bytes], Any] = _no_body if body is None else self.decoder_of(self.body_struct)
+        self.decode: Callable[[bytes], Any] = _no_body if self.body_struct is None else strict_decoder(self.body_struct)
         self.takes_body = body is not None
         self._arguments = {
             name: ARGUMENTS[each.annotation] for name, each in parameters.items() if each.annotation in ARGUMENTS
@@ -100,12 +100,9 @@ class Route(APIRoute):
         self._takes_at_least = AT_LEAST[0] in self.dependencies
         self._limits_answer = limits_answer
         takes = [*names_of(self.dependant.query_params), *(["at_least"] if self._takes_at_least else [])]
-        # Clients of probes, of pages and of OPA's endpoints may add parameters of their own.
+        # Clients of probes and of pages may add parameters of their own.
         self._query = takes if self.include_in_schema and pool != "probes" else None
         self._reads_query = bool(takes) or self._query is not None
-
-    def decoder_of(self, body: Any) -> Callable[[bytes], Any]:  # noqa: ANN401 - a struct, or what a route reads
-        return strict_decoder(body)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """A path without parameters must match to the letter."""
@@ -312,9 +309,9 @@ E = TypeVar("E", bound=Callable[..., Any])
 class Routes(list[Route]):
     """Declares the routes that have one tag in the document."""
 
-    def __init__(self, tag: str, route_class: type[Route] = Route) -> None:
+    def __init__(self, tag: str) -> None:
         super().__init__()
-        self._declare = partial(route_class, tags=[tag])
+        self._declare = partial(Route, tags=[tag])
 
     def post(self, path: str, **declared: Any) -> Callable[[E], E]:  # noqa: ANN401 - what `Route` takes
         return self._route(path, ["POST"], declared)

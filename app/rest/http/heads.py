@@ -12,7 +12,8 @@ from app.rest.bodies.reading import OFF_LOOP_BYTES
 from app.rest.http import bounds
 from app.rest.http.bounds import MAX_HEAD_LINES, MAX_LENGTH_DIGITS, Refusal
 from app.rest.http.framing import is_request_line
-from app.rest.http.target import AUTHORIZE_TARGET, is_opa_question
+
+AUTHORIZE_TARGET = b"/v1/authorize"
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -73,11 +74,8 @@ def body_length(headers: Headers) -> int | None:
 
 def is_plain(parser: httptools.HttpRequestParser, target: bytes, length: int) -> bool:
     """Whether a request with a body of this length may be answered at once; the parser has just read its head."""
-    # Replies to HTTP/1.0 close the connection, and only the application's replies say so.
-    is_for_us = target == AUTHORIZE_TARGET or (
-        is_opa_question(target) is not None and parser.get_http_version() == "1.1"
-    )
-    return is_for_us and length <= OFF_LOOP_BYTES and parser.get_method() == b"POST" and parser.should_keep_alive()
+    is_for_us = target == AUTHORIZE_TARGET and parser.get_method() == b"POST"
+    return is_for_us and length <= OFF_LOOP_BYTES and parser.should_keep_alive()
 
 
 def _plain_head(head: bytes) -> WholeHead | None:

@@ -1,7 +1,7 @@
 """The HTTP protocol of `klamm serve`: uvicorn's, within the bounds of `bounds`.
 
-A request of authorize or of OPA's endpoint that is complete and plain is answered at once, without a task, a scope and
-ASGI messages, which are most of what a request costs. All others (a refusal, `at_least`, a pipeline, a client that
+A request of authorize that is complete and plain is answered at once, without a task, a scope and ASGI messages, which
+are most of what a request costs. All others (a refusal, `at_least`, a pipeline, a client that
 doesn't read) go through the ASGI application, which gives the same answer.
 
 The body of a short request is held back until it is complete: a client that sends slowly takes no place from others.
@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 import httptools
 
-from app.rest.bodies.opa import OPA_DEADLINE_S, OPA_PATH
 from app.rest.bodies.reading import BODY_TIMEOUT_S
 from app.rest.http import bounds
 from app.rest.http.bounds import Refusal
@@ -23,6 +22,7 @@ from app.rest.http.connections import Connections, HeldBody
 from app.rest.http.deferring import DeferringConnection
 from app.rest.http.framing import BadLineError, Framing, HeadTooLargeError
 from app.rest.http.heads import (
+    AUTHORIZE_TARGET,
     Headers,
     WholeHead,
     asks_to_continue,
@@ -36,27 +36,22 @@ from app.rest.http.heads import (
     unauthenticated_plain_head,
     without_offer,
 )
-from app.rest.http.target import AUTHORIZE_TARGET, target_in
 from app.rest.http.unauthenticated import NothingPrepared, Prepared
 
 
 class Answer(Protocol):
-    def __call__(
-        self, headers: Headers, body: bytes, names: Sequence[str], target: bytes = AUTHORIZE_TARGET, /
-    ) -> bytes | None:
+    def __call__(self, headers: Headers, body: bytes, names: Sequence[str], /) -> bytes | None:
         """The reply (200, JSON) from its own headers on: `content-length: 2`, an empty line, the body.
 
         `names` are those of the client's certificate. None if only the application can answer.
         """
 
 
-def nothing_at_once(
-    _headers: Headers, _body: bytes, _names: Sequence[str], _target: bytes = AUTHORIZE_TARGET, /
-) -> None:
+def nothing_at_once(_headers: Headers, _body: bytes, _names: Sequence[str], /) -> None:
     """Leaves all requests to the application."""
 
 
-_PLAIN_LINES = (b"POST %b HTTP/1.1\r\n" % AUTHORIZE_TARGET, f"POST {OPA_PATH}".encode())
+_PLAIN_LINE = b"POST %b HTTP/1.1\r\n" % AUTHORIZE_TARGET
 _MAX_PLAIN_HEAD = 2 * 1024
 _NOTHING_PREPARED = NothingPrepared()
 # Looking up a member of an enumeration takes some 100 ns, and every plain request would pay for it.
@@ -115,7 +110,7 @@ class KlammProtocol(DeferringConnection):
 
     def _answers_all_of(self, data: bytes) -> bool:
         self._is_asked = False
-        if self.phase is not _BETWEEN or not data.startswith(_PLAIN_LINES):
+        if self.phase is not _BETWEEN or not data.startswith(_PLAIN_LINE):
             return False
         if self._framing.carry or not self._is_free():
             return False
@@ -170,7 +165,7 @@ class KlammProtocol(DeferringConnection):
             self._read(data)
             return
         self.shared.date(self.server_state.default_headers, self.config.timeout_keep_alive)
-        self._write_at_once(b"".join((reply.status_line, self.shared.unauthenticated_lines, reply.rest)), head.target)
+        self._write_at_once(b"".join((reply.status_line, self.shared.unauthenticated_lines, reply.rest)))
 
     def serve_deferred(self, data: bytes) -> None:
         self._is_asked = False
@@ -185,9 +180,6 @@ class KlammProtocol(DeferringConnection):
                 if begin < at:
                     self._parse_piece(data[begin:at])
         except (BadLineError, HeadTooLargeError) as error:
-            if self.phase is Phase.BETWEEN:
-                self.previous_url = self.url or self.previous_url
-            self.url = target_in(bytes(self._framing.line))
             self.refuse(bounds.MALFORMED if isinstance(error, BadLineError) else bounds.HEAD_TOO_LARGE)
 
     def _parse_piece(self, piece: bytes) -> None:
@@ -195,8 +187,6 @@ class KlammProtocol(DeferringConnection):
             self._feed(piece)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             if self.phase is not Phase.ENDING:
-                # The parser doesn't report a target that it doesn't accept, nor any target after a bad method.
-                self.url = self.url or target_in(bytes(self._framing.line))
                 self.refuse(self._why or bounds.MALFORMED)
             return
         if self.phase is Phase.BODY and self._framing.has_large_chunks():
@@ -230,7 +220,6 @@ class KlammProtocol(DeferringConnection):
         self.phase = Phase.HEAD
         if not self.is_new and not self.has_work():
             self.wait(bounds.HEAD_TIMEOUT_S)
-        self.previous_url = self.url or self.previous_url
         super().on_message_begin()
         self.scope["klamm.names"] = self.names  # type: ignore[typeddict-unknown-key]  # an extension of ours
 
@@ -253,7 +242,7 @@ class KlammProtocol(DeferringConnection):
         if self._is_to_be_held():
             self._held.begin()
             self.phase = Phase.BODY
-            self.wait(OPA_DEADLINE_S if self.asks_opa() else BODY_TIMEOUT_S)
+            self.wait(BODY_TIMEOUT_S)
         else:
             self.begin_cycle()
 
@@ -347,27 +336,23 @@ class KlammProtocol(DeferringConnection):
     def _replies(self, head: WholeHead, body: bytes) -> bool:
         shared = self.shared
         shared.date(self.server_state.default_headers, self.config.timeout_keep_alive)
-        is_late = monotonic() > shared.until and shared.is_spent()
-        if (is_late or shared.draining) and head.target != AUTHORIZE_TARGET:
-            # The application knows what to tell OPA's clients then.
-            return False
-        if is_late:
+        if monotonic() > shared.until and shared.is_spent():
             shared.note_shed()
             reply = shared.shed_replies[self.known]
         else:
-            answer = self._answer(head.headers, body, self.names, head.target)
+            answer = self._answer(head.headers, body, self.names)
             if answer is None:
                 return False
             reply = shared.head + answer
             if not self.known:
                 self.become_known()
-        self._write_at_once(reply, head.target)
+        self._write_at_once(reply)
         return True
 
-    def _write_at_once(self, reply: bytes, target: bytes) -> None:
+    def _write_at_once(self, reply: bytes) -> None:
         # As in `wait`, by the time that the turn has read. Writing may set another deadline.
         self.deadline = self.shared.began + self.timeout_keep_alive
-        self.url, self.is_new = target, False
+        self.is_new = False
         self.transport.write(reply)
         self.server_state.total_requests += 1
         if self.shared.draining:

@@ -1,4 +1,4 @@
-"""What unauthenticated clients ask most, answered without a task: 401, 404, and that the process lives.
+"""What unauthenticated clients ask most, answered without a task: 401, 404, 410, and that the process lives.
 
 The replies are the application's own, made once by the same functions and kept as bytes.
 """
@@ -19,7 +19,6 @@ from app.rest.http.correlation import mark_of_headers, reply_headers
 from app.rest.http.edge import Route
 from app.rest.http.heads import WholeHead
 from app.rest.http.services import Services
-from app.rest.http.target import asks_opa
 from app.rest.http.unauthenticated import PreparedReply
 from app.rest.routes import health
 
@@ -83,8 +82,8 @@ class PreparedReplies:
         return self._alive if route.endpoint is health.livez else None
 
     def _new_missing(self, path: str) -> _Bytes | None:
-        """None if a route has this path, or if OPA's clients may ask for it."""
-        if asks_opa(path.encode()) or any(route.path_regex.match(path) for route in self._every):
+        """None if a route has this path."""
+        if any(route.path_regex.match(path) for route in self._every):
             return None
         return _bytes_of("other", response_to(not_found(path)))
 

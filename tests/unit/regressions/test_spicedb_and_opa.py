@@ -178,10 +178,6 @@ async def test_cve_2025_46569_a_path_is_a_name_and_never_code(service: Service, 
         assert reply.status_code == 404
     else:
         assert (reply.status_code, reply.text) == (200, known.text.replace("PLAINTEXT", name))
-    # Near OPA's own path nothing but decisions is JSON.
-    for path in (f"/v1/data/{quoted}", "/v1/data.klamm.allow"):
-        reply = await service.client.get(path)
-        assert (reply.status_code, reply.text) == (404, "RESOURCE_NOT_FOUND")
     for path in (f"/v1/acls/{quoted}", f"/v1/{quoted}", f"/{quoted}"):
         reply = await service.client.get(path)
         assert (reply.status_code, reply.json()["code"]) in ((404, "RESOURCE_NOT_FOUND"), (400, "INVALID_REQUEST"))

@@ -133,6 +133,24 @@ async def test_a_path_that_leads_nowhere_is_not_found(service: Service, path: st
         assert len(problem["detail"]) < 1000
 
 
+OPA_PATH = "/v1/data/kafka/authz/allow"
+
+
+@pytest.mark.parametrize("path", [OPA_PATH, f"{OPA_PATH}/", f"{OPA_PATH}/N8y9FMl7QB26hMWHgGI3gA", f"{OPA_PATH}?pretty"])
+async def test_the_path_of_opas_plugin_is_gone_and_says_where_to_go(documented: Service, path: str) -> None:
+    for method in ("POST", "GET", "PUT"):
+        reply = await documented.client.request(method, path, json={"input": {}})
+        assert "docs/migration.md" in refusal(reply, 410, "RESOURCE_NOT_FOUND")["detail"]
+    assert "kafka/authz" not in (await documented.client.get("/openapi.json")).text
+
+
+@pytest.mark.parametrize(
+    "path", [f"{OPA_PATH}ed", f"/{OPA_PATH}", "/v1/data", "/v1/data/kafka/authz", OPA_PATH.upper()]
+)
+async def test_paths_beside_that_of_opas_plugin_are_not_found(service: Service, path: str) -> None:
+    refusal(await service.client.post(path, json={"input": {}}), 404, "RESOURCE_NOT_FOUND")
+
+
 @pytest.mark.parametrize(
     "path", ["/%00", "/v1/authorize%00", "/v1/authorize%0d%0aX: y", "/readyz/%0a%0d", "/readyz/%1b[31m"]
 )

@@ -7,12 +7,9 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from app.metrics.declared import Metrics
-from app.rest.bodies.opa import OPA_PATH
 from app.rest.http.connections import Connections
 from tests.cases import each_case
 from tests.unit.rest.wires import CHUNKED, HEAD, LINE, PROBE, Clock, Wire, connected, later, request, turns, unread
-
-OPA = request(b"{}", line=f"POST {OPA_PATH} HTTP/1.1".encode())
 
 
 def said(wire: Wire) -> list[int]:
@@ -32,7 +29,7 @@ def said(wire: Wire) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("message", "kept_s"), [(request(b"plain"), 75), (OPA, 75), (request(b"slow"), 75), (PROBE, 75), (HEAD, 75)]
+    ("message", "kept_s"), [(request(b"plain"), 75), (request(b"slow"), 75), (PROBE, 75), (HEAD, 75)]
 )
 async def test_who_is_known_is_told_the_time_of_the_known(
     clock: Clock, shared: Connections, message: bytes, kept_s: int
@@ -106,7 +103,7 @@ async def test_the_last_reply_says_nothing_of_keeping(shared: Connections, messa
     assert wire.closed
 
 
-@pytest.mark.parametrize("message", [request(b"plain"), request(b"slow"), PROBE, OPA])
+@pytest.mark.parametrize("message", [request(b"plain"), request(b"slow"), PROBE])
 async def test_in_a_drain_every_reply_is_the_last(shared: Connections, message: bytes) -> None:
     connection, wire = connected(shared=shared)
     connection.data_received(message)

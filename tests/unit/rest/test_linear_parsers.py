@@ -30,7 +30,6 @@ from app.rest.bodies import strict_json
 from app.rest.bodies.acls import CreateAclsRequest, DeleteAclsRequest
 from app.rest.bodies.decisions import AuthorizeRequest
 from app.rest.bodies.fields import OPERATION_CODES, unknown_word
-from app.rest.bodies.opa import decode_opa
 from app.rest.bodies.reading import check_headers, read_struct, strict_decoder
 from app.rest.bodies.strict_json import MAX_KEYS, parse
 from app.rest.callers.authentication import shows_one_at_most
@@ -40,7 +39,6 @@ from app.rest.callers.roles import TokenRefusedError
 from app.rest.errors import problem_response
 from app.rest.http.correlation import mark_of_headers
 from app.rest.http.framing import BadLineError, Framing, HeadTooLargeError
-from app.rest.http.target import asks_opa, path_of, target_in
 from app.runtime.listing import CURSORS
 from tests.linear import is_linear
 from tests.unit.rest.wires import CHUNKED, HEAD, LINE, connected, request
@@ -136,10 +134,6 @@ class Transport(asyncio.BaseTransport):
     def get_extra_info(self, name: str, _default: object = None) -> Any:  # noqa: ANN401 - as asyncio names it
         assert name == "peercert"
         return {"notAfter": "Jan  5 09:34:43 2038 GMT", "subjectAltName": tuple(self._names)}
-
-
-def opa(**more: object) -> bytes:
-    return json.dumps({"input": {"requestContext": {}, "action": {}, **more}}).encode()
 
 
 def binding(name: str, host: str = "*") -> AclBinding:
@@ -239,16 +233,6 @@ TABLE: dict[str, Row] = {
         },
         BODY_BYTES,
     ),
-    "target": (
-        lambda target: asks_opa(path_of(target)),
-        {
-            **octets(b"/", b"/.", b"/..", b"%", b"%25", b"%2525", b"%2e/", b"%2f", b"//", b"?", b"#", b"://", b"a/../"),
-            **octets(b"/.", b"%25", b"/../v1/data", begin=b"/v1/"),
-            **octets(b"/", b"%2F", begin=b"http://k"),
-        },
-        HEAD_BYTES,
-    ),
-    "what is no request": (target_in, octets(b" ", b"\t", b"\n", b"a ", b"\r"), BODY_BYTES),
     "a connection": (
         say,
         {
@@ -265,26 +249,6 @@ TABLE: dict[str, Row] = {
     "JSON": (parse, JSON_SHAPES, BODY_BYTES),
     "brackets and commas": (lambda body: sum(map(len, strict_json._structure(body))), JSON_SHAPES, STRUCT_BYTES),
     "authorize's JSON": (strict_decoder(AuthorizeRequest), JSON_SHAPES, STRUCT_BYTES),
-    "OPA's JSON": (
-        decode_opa,
-        {
-            **JSON_SHAPES,
-            "an unknown field": lambda n: opa(more=[[1]] * (n // 6)),
-            "colons": lambda n: opa(more=":" * n),
-            "a long address": lambda n: json.dumps(
-                {
-                    "input": {
-                        "requestContext": {
-                            "principal": {"principalType": "U" * n, "name": ":" * n},
-                            "clientAddress": "/" * n,
-                        },
-                        "action": {"operation": "R" * n, "resourcePattern": {"resourceType": "T", "name": "n"}},
-                    }
-                }
-            ).encode(),
-        },
-        STRUCT_BYTES,
-    ),
     "createAcls' JSON": (strict_decoder(CreateAclsRequest), JSON_SHAPES, STRUCT_BYTES),
     "which fields of authorize are wrong": (read(AuthorizeRequest), FIELDS, BODY_BYTES),
     "which fields of createAcls are wrong": (

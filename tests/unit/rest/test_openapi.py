@@ -46,7 +46,7 @@ def test_no_two_schemas_have_one_name() -> None:
 
 def test_the_operations_have_kafkas_names() -> None:
     pages = {"index", "openapi", "docs", "console"}
-    assert set(operations()) == set(OPERATIONS) - {"other", "opaAuthorize"} - pages
+    assert set(operations()) == set(OPERATIONS) - {"other"} - pages
 
 
 def test_the_document_says_what_it_is() -> None:

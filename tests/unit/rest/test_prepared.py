@@ -13,7 +13,6 @@ from app.rest.http.connections import Connections
 from app.rest.http.protocol import KlammProtocol
 from app.rest.http.unauthenticated import NothingPrepared, Prepared
 from tests.unit.regressions.guarded import CALLERS, Guarded, guarded
-from tests.unit.rest.opa_bodies import OPA_PATH
 from tests.unit.rest.wires import Wire, statuses
 
 WRONG = "Authorization: Bearer klamm_wrong"
@@ -24,6 +23,8 @@ PREPARED = (
     ("GET /nothing", (WRONG, TRACE)),
     ("DELETE /v1/nothing/at/all/", ()),
     ("GET /v2", ("Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMA")),
+    ("POST /v1/data/kafka/authz/allow", ()),
+    ("GET /v1/data/kafka/authz/allow/cluster", (WRONG,)),
     ("POST /v1/authorize", ()),
     ("POST /v1/authorize", (WRONG,)),
     ("POST /v1/authorize", ("Authorization: Basic eDp5",)),
@@ -47,8 +48,6 @@ LEFT_TO_THE_APPLICATION = (
     ("HEAD /nothing", ()),
     ("PUT /v1/authorize", ()),
     ("POST /v1/authorize?x", (WRONG,)),
-    (f"POST {OPA_PATH}", ()),
-    ("GET /v1/data/nothing", ()),
     ("GET /v1/acls/00000000-0000-4000-8000-000000000000", ()),
     ("GET /nothing", ("Expect: 100-continue",)),
 )

@@ -5,14 +5,12 @@ import asyncio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.rest.bodies.opa import OPA_PATH
 from app.rest.http.connections import Connections
 from app.rest.http.heads import plain_head
 from tests.cases import each_case
 from tests.unit.rest.wires import CHUNKED, HEAD, LINE, PROBE, connected, request, statuses, turns, unread
 
-OPA_LINE = f"POST {OPA_PATH} HTTP/1.1".encode()
-GOOD = [request(b"plain"), request(b"slow"), PROBE, CHUNKED + b"2\r\nab\r\n0\r\n\r\n", request(b"{}", line=OPA_LINE)]
+GOOD = [request(b"plain"), request(b"slow"), PROBE, CHUNKED + b"2\r\nab\r\n0\r\n\r\n"]
 
 BAD_STARTS: dict[str, bytes] = {
     "no version": b"GET /readyz\r\n",
@@ -37,9 +35,8 @@ BAD_STARTS: dict[str, bytes] = {
     "a lower case version": b"GET /readyz http/1.1\r\n",
     "a lower case method": b"get /readyz HTTP/1.1\r\n",
     "a CR in front of the plain way": b"\r" + LINE + b"\r\n",
-    "a CR in front of OPA's": b"\r" + OPA_LINE + b"\r\n",
-    "a version of OPA's": OPA_LINE.replace(b"1.1", b"2.0") + b"\r\n",
-    "two blanks in OPA's": OPA_LINE.replace(b" ", b"  ") + b"\r\n",
+    "a version of the plain way's": LINE.replace(b"1.1", b"2.0") + b"\r\n",
+    "two blanks in the plain way's": LINE.replace(b" ", b"  ") + b"\r\n",
 }
 BAD_HEADS: dict[str, bytes] = {
     "no Host": b"X: y\r\n",
@@ -61,7 +58,7 @@ BAD_HEADS: dict[str, bytes] = {
     "chunked twice": b"Host: k\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
     "nearly chunked": b"Host: k\r\nTransfer-Encoding: xchunked\r\n",
 }
-HEADS = (b"GET /readyz HTTP/1.1\r\n", LINE + b"\r\n", OPA_LINE + b"\r\n")
+HEADS = (b"GET /readyz HTTP/1.1\r\n", LINE + b"\r\n")
 
 
 async def replies(shared: Connections, *segments: bytes) -> tuple[list[int], bytes, bool]:
@@ -199,7 +196,7 @@ async def read_then_answer(_: Scope, receive: Receive, send: Send) -> None:
 
 
 @each_case("bad", [b"garbage\r\n\r\n", b"GET /readyz\r\n\r\n", LINE + b"\r\nHost: k\r\nX : y\r\n\r\n"])
-@each_case("target", [b"/v1/start", b"/readyz", OPA_PATH.encode()])
+@each_case("target", [b"/v1/start", b"/readyz"])
 async def test_a_refusal_stands_behind_the_whole_reply_to_who_expects_to_be_asked(
     shared: Connections, bad: bytes, target: bytes
 ) -> None:

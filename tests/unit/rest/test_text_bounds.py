@@ -5,10 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.rest.routes import opa
 from tests.cases import each_case
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, serving
-from tests.unit.rest.opa_bodies import ask_in_vain, with_context
 from tests.unit.rest.test_bad_input import BODIES, WITH_CONTEXT, check_problem
 
 LONGEST = 32_767
@@ -63,33 +61,6 @@ async def test_whom_what_can_is_about_has_the_bound_too(service: Service) -> Non
     [error] = check_problem(await service.post("/v1/what-can", body), 400)["errors"]
     assert error["pointer"] == "/principal"
     assert REFUSED in error["detail"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "where"),
-    [
-        ({"principal": {"principalType": "User", "name": "x" * LONGEST}}, "principal"),
-        ({"principal": {"principalType": "x" * (LONGEST + 1), "name": "a"}}, "principal"),
-        ({"clientAddress": "host/" + "1" * (LONGEST + 1)}, "clientAddress"),
-        ({"listenerName": "x" * (LONGEST + 1)}, "listenerName"),
-        ({"securityProtocol": "x" * (LONGEST + 1)}, "securityProtocol"),
-        ({"header": {"name": {"clientId": "x" * (LONGEST + 1)}}}, "header/name/clientId"),
-        ({"header": {"data": {"clientId": "x" * (LONGEST + 1)}}}, "header/name/clientId"),
-    ],
-)
-async def test_the_plugin_s_texts_have_it_too(
-    service: Service,
-    changes: dict[str, object],
-    where: str,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(opa, "_REFUSALS", opa._Refusals())
-    assert await ask_in_vain(service, with_context(**changes)) == (400, "INVALID_REQUEST")
-    [record] = [each for each in caplog.records if each.message == "opa_refused"]
-    why = str(record.__dict__["why"])
-    assert f"`/input/requestContext/{where}`" in why
-    assert REFUSED in why
 
 
 async def test_an_entry_that_is_longer_is_refused_for_itself_alone(service: Service) -> None:

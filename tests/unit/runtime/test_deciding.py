@@ -11,7 +11,7 @@ from app.core.token import Token
 from app.core.verdicts import Verdict
 from app.runtime import deciding
 from app.runtime.authorizer import Authorizer
-from app.runtime.deciding import by_resource_type, by_resource_type_at_once
+from app.runtime.deciding import by_resource_type
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import ALICE, acl, create, delete, never_rests, serving, until
 from tests.updates import new
@@ -91,7 +91,6 @@ async def test_a_store_that_never_rests_is_looked_at_in_one_go_if_that_is_short(
 async def test_no_look_in_one_go_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deciding, "_MOST_STEPS_AT_ONCE", 3)
     async with serving(many(2_000)) as authorizer:
-        assert by_resource_type_at_once(authorizer.rights.authorization(ALICE), WRITE, TOPIC) is None
         assert (await ask(authorizer))[0] is Verdict.DEFAULT_DENY
         never_rests(authorizer, monkeypatch)
         with pytest.raises(OffsetNotAvailableException, match="try again"):

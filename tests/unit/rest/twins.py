@@ -1,11 +1,10 @@
-"""Two connections to the same authorizer, one that answers the OPA door at once and one that never does.
+"""Two connections to the same authorizer, one that answers authorize at once and one that never does.
 
 Whatever they are sent, nobody may be able to tell them apart: by what they write, count, log, remember or close.
 """
 
 import asyncio
 import json
-import logging
 import math
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -30,6 +29,7 @@ from app.rest.callers.token_file import add_token
 from app.rest.http import correlation
 from app.rest.http.admission import Admission
 from app.rest.http.connections import Connections
+from app.rest.http.heads import Headers
 from app.rest.http.protocol import KlammProtocol
 from app.runtime.authorizer import Authorizer
 from tests.unit.regressions.guarded import CALLERS
@@ -69,10 +69,10 @@ class Twin:
         self.wire = Wire()
         self.connection: KlammProtocol | None = None
 
-    def _answer(self, headers: Any, body: bytes, names: Sequence[str], target: bytes = b"") -> bytes | None:  # noqa: ANN401 - as the protocol's
+    def _answer(self, headers: Headers, body: bytes, names: Sequence[str]) -> bytes | None:
         if not self.at_once:
             return None
-        reply = self.app.answer(headers, body, names, target)
+        reply = self.app.answer(headers, body, names)
         self.answered += reply is not None
         return reply
 
@@ -215,8 +215,6 @@ async def twins(service: Service, folder: Path, *, guarded: bool = False) -> Asy
         path = folder / "tokens"
         callers: dict[str, Caller] = {**CALLERS, **_MORE_CALLERS}
         tokens = {name: add_token(path, name, callers) for name in callers}
-    # Why something was refused is told once a second: which of both tells it is a matter of time.
-    logging.getLogger("app.rest.routes.opa").setLevel(logging.ERROR)
     fast, slow = (Twin(service.authorizer, folder, path, at_once=at_once) for at_once in (True, False))
     for each in (fast, slow):
         each.audit.start()
@@ -224,6 +222,5 @@ async def twins(service: Service, folder: Path, *, guarded: bool = False) -> Asy
     try:
         yield Twins(fast, slow, tokens)
     finally:
-        logging.getLogger("app.rest.routes.opa").setLevel(logging.NOTSET)
         for each in (fast, slow):
             each.close()
