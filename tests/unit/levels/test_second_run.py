@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[3]
 _HEAD = """
