@@ -151,6 +151,13 @@ test: $(STAMP) ## The suite, without what takes long beside what it adds; the la
 test-full: $(STAMP) ## The whole suite, as .ci/run runs it
 	@$(BIN)/pytest -q -rsfE $(SIDE_BY_SIDE)
 
+# CHANGED=1: the test files that meet what differs from $BASE (the merge base), within MINUTES. DUE=1: one part of all.
+.PHONY: proof
+proof: $(STAMP) ## What the gate leaves; CHANGED=1 what a change meets (MINUTES=25), DUE=1 the part whose turn it is, SEED=7 as drawn
+	@exec $(BIN)/python -m tests.proof.run $(if $(filter 1,$(CHANGED)),--changed) $(if $(filter 1,$(DUE)),--due) \
+	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) \
+	  $(if $(filter 1,$(TIMES)),--record-times) $(if $(filter 1,$(LIST)),--list)
+
 .PHONY: test-kafka
 test-kafka: $(STAMP) ## A real Kafka broker with Klamm's authorizer, by its own console tools (needs a JDK 17 or newer, and Maven); a part of `make test-full`
 	@$(BIN)/pytest -q -rs tests/kafka tests/e2e/test_java_client.py

@@ -1,0 +1,99 @@
+"""The search for what tests find, in a small repository: its own files stay as they are."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.campaign.drawn_faults import main
+
+_CODE = "def may_read(a, b):\n    if a > 5:\n        return b\n    return a == 3 or min(a, 4) < b\n"
+_GATE = """
+from app.core.it import may_read
+def test_gate():
+    assert may_read(6, 7) == 7
+    assert may_read(5, 5) is True
+"""
+_PROOF = """
+from app.core.it import may_read
+def test_proof():
+    assert [may_read(a, 4) for a in range(7)] == [True, True, True, True, False, False, 4]
+"""
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    who = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.com", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(
+        ["git", *who, *arguments],  # noqa: S607 - whichever git made the clone
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "root"
+    files = {
+        "app/__init__.py": "",
+        "app/core/__init__.py": "",
+        "app/core/it.py": _CODE,
+        "tests/gate/test_gate.py": _GATE,
+        "tests/proof/test_proof.py": _PROOF,
+        "pytest.ini": "[pytest]\npythonpath = .\naddopts = --import-mode=importlib -p no:schemathesis -p no:asyncio\n",
+        ".gitignore": ".venv\n__pycache__\n",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    _git(root, "init", "--quiet")
+    _git(root, "add", "--all")
+    _git(root, "commit", "--quiet", "--message", "it")
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    return root
+
+
+def _main(root: Path, *more: str) -> int:
+    return main(["--seed", "3", "--number", "5", "--packages", "app/core", "--workers", "1", *more], root)
+
+
+def test_the_faults_are_shown_without_a_run(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main(repository, "--list") == 0
+    assert len(re.findall(r"^app/core/it.py:\d+:\d+:\w+", capsys.readouterr().out, re.MULTILINE)) == 5
+
+
+@pytest.mark.slow
+def test_who_finds_a_fault_is_told_and_all_is_as_before(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository / "app" / "core" / "it.py").write_text("a change that nobody has committed")
+    assert _main(repository) == 1
+    said = capsys.readouterr().out
+    rows = [line for line in said.splitlines() if line.startswith("| app/core/it.py:")]
+    assert len(rows) == 5
+    assert sum("tests/gate/test_gate.py::test_gate | gate" in row for row in rows) >= 1
+    assert sum("tests/proof/test_proof.py::test_proof | proof" in row for row in rows) >= 1
+    # What changes nothing is found by nobody: it is to be named, and another one drawn.
+    assert [row for row in rows if "a, 4 -> 4, a |  | NOT FOUND |" in row]
+    assert re.search(r"seed 3: 5 faults: gate finds \d, proof finds \d, not found or uncertain \d", said)
+    assert (repository / "app" / "core" / "it.py").read_text() == "a change that nobody has committed"
+    assert len(_git(repository, "worktree", "list").splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--number", "4"], "at least 5"),
+        (["--only", "nowhere"], "not drawn by this seed"),
+        (["--levels", "tests/nowhere"], "holds no test file"),
+    ],
+)
+def test_what_can_not_be_done_is_said_and_all_is_as_before(
+    repository: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        _main(repository, *options)
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+    assert len(_git(repository, "worktree", "list").splitlines()) == 1
