@@ -153,7 +153,7 @@ test-full: $(STAMP) ## The whole suite, as .ci/run runs it
 
 # CHANGED=1: the test files that meet what differs from $BASE (the merge base), within MINUTES. DUE=1: one part of all.
 .PHONY: proof
-proof: $(STAMP) ## What the gate leaves; CHANGED=1 what a change meets (MINUTES=25), DUE=1 the part whose turn it is, SEED=7 as drawn
+proof: $(STAMP) ## Tests by what they meet: CHANGED=1 those of a change (MINUTES=25), DUE=1 the part whose turn it is, SEED=7 as drawn
 	@exec $(BIN)/python -m tests.proof.run $(if $(filter 1,$(CHANGED)),--changed) $(if $(filter 1,$(DUE)),--due) \
 	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) \
 	  $(if $(filter 1,$(TIMES)),--record-times) $(if $(filter 1,$(LIST)),--list)
