@@ -57,7 +57,7 @@ def psql(dsn: str, script: Path, **variables: str) -> str:
 
 @functools.cache
 def _psql() -> str:
-    return find_binaries(Launcher(None)).program("psql")
+    return find_binaries(Launcher()).program("psql")
 
 
 def as_role(dsn: str, role: str, database: str | None = None) -> str:

@@ -73,8 +73,6 @@ def _origin_of(settings: Settings) -> frozenset[str]:
 
 def _addresses_of(url: DatabaseUrl) -> tuple[str, ...]:
     database = url.database or url.user
-    if url.service:
-        return (f"postgresql:service={url.service}/{database}",)
     return tuple(
         f"postgresql://{name if name.startswith('/') else name.lower()}:{port}/{database}" for name, port in url.hosts
     )

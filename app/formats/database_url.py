@@ -1,6 +1,7 @@
 """Where a PostgreSQL is and as whom it is asked: `database.url`, and the pipeline's JDBC URL.
 
-INVARIANT: no part of a URL gets into an error's text, for a slip of the pen can make any part of it the password.
+INVARIANT: no part of a URL gets into an error's text, for a slip of the pen can make any part of it the password. The
+name of an unknown option does, where no password can be.
 """
 
 import getpass
@@ -10,67 +11,59 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Self
-from urllib.parse import SplitResult, parse_qs, parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from app.core.kafka.hosts import is_loopback
 from app.core.spelling import nearest
 
-SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 JDBC_SCHEME = "jdbc:postgresql://"
 
-_DRIVERS: Final = (
-    *("host", "port", "dbname", "database", "user", "password", "passfile", "service"),
-    *("sslmode", "sslcert", "sslkey", "sslrootcert", "sslnegotiation", "sslcrl", "sslpassword"),
-    *("ssl_min_protocol_version", "ssl_max_protocol_version", "target_session_attrs", "krbsrvname", "gsslib"),
-)
-"""The options that asyncpg takes for itself; every other one is a setting for PostgreSQL's session."""
-_SETTINGS: Final = (
-    *("application_name", "client_encoding", "options", "search_path", "timezone", "work_mem"),
-    *("statement_timeout", "lock_timeout", "transaction_timeout", "idle_session_timeout"),
-    *("idle_in_transaction_session_timeout", "default_transaction_isolation", "default_transaction_read_only"),
-    *("deadlock_timeout", "xmloption", "tcp_user_timeout"),
-)
-"""Settings of a session that people write into URLs, or that look like other names here. Case does not matter."""
-_LIBPQS: Final = frozenset(
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    values: Sequence[str] = ()
+    """What it may be; empty: anything."""
+    java: str = ""
+    """Its name in PostgreSQL's JDBC driver; empty: the pipeline does not use it."""
+    variable: str = ""
+    """The variable of PostgreSQL that counts where the URL is silent."""
+
+
+_TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+_OPTIONS: Final[Mapping[str, _Option]] = MappingProxyType(
     {
-        *("connect_timeout", "fallback_application_name", "hostaddr", "load_balance_hosts", "require_auth"),
-        *("servicefile", "requirepeer", "channel_binding", "gssencmode", "gssdelegation"),
-        *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"),
-        *("sslcompression", "sslsni", "sslcertmode", "sslcrldir", "sslkeylogfile"),
-        *("min_protocol_version", "max_protocol_version"),
+        **{name: _Option(variable=f"PG{name.upper()}") for name in ("host", "port", "user", "password", "database")},
+        **dict.fromkeys(("dbname", "passfile", "krbsrvname", "gsslib"), _Option()),
+        "sslmode": _Option(
+            ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"), "sslmode", "PGSSLMODE"
+        ),
+        "sslrootcert": _Option(java="sslrootcert", variable="PGSSLROOTCERT"),
+        "sslcert": _Option(java="sslcert", variable="PGSSLCERT"),
+        "sslkey": _Option(java="sslkey", variable="PGSSLKEY"),
+        "sslpassword": _Option(java="sslpassword"),
+        "sslcrl": _Option(variable="PGSSLCRL"),
+        "sslnegotiation": _Option(("postgres", "direct"), "sslNegotiation"),
+        "ssl_min_protocol_version": _Option(_TLS_VERSIONS),
+        "ssl_max_protocol_version": _Option(_TLS_VERSIONS),
+        "target_session_attrs": _Option(("any", "primary", "standby", "read-write", "read-only", "prefer-standby")),
+        "search_path": _Option(java="currentSchema"),
+        **dict.fromkeys(("application_name", "options", "statement_timeout", "timezone", "work_mem"), _Option()),
     }
 )
-"""Options that libpq has, and asyncpg hasn't: PostgreSQL would be asked for a setting of that name."""
-_KNOWN_VALUES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
-    {
-        "sslmode": SSL_MODES,
-        "sslnegotiation": ("postgres", "direct"),
-        "ssl_min_protocol_version": ("TLSv1.2", "TLSv1.3"),
-        "ssl_max_protocol_version": ("TLSv1.2", "TLSv1.3"),
-        "target_session_attrs": ("any", "primary", "standby", "read-write", "read-only", "prefer-standby"),
-    }
-)
-_FROM_ENVIRONMENT: Final = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl")
-"""Options for which PostgreSQL's variables (PGSSLMODE, ...) count where the URL is silent."""
-_JDBC_NAMES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **{name: name for name in ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword")},
-        "sslnegotiation": "sslNegotiation",
-        "search_path": "currentSchema",
-    }
-)
+"""All that may stand behind the ?. What asyncpg does not know is a setting of PostgreSQL's session."""
 _DEFAULT_PORT = "5432"
 _HIGHEST_PORT: Final = 65_535
 _ALIKE = 0.75
-"""From here on an unknown name is one of the above misspelt. PostgreSQL's other settings are less alike (a test)."""
+"""From here on an unknown name is one of the above misspelt."""
+_WAY_OUT = "leave it out, or give a setting of PostgreSQL's session as options=-c%20NAME%3DVALUE"
+_NAME = re.compile(r"[A-Za-z_.]{1,40}")
 _EXPECTED = (
     "expected postgresql://user:password@host:port/database, with special characters of the password "
     "percent-encoded (@ as %40)"
 )
 _EXPECTED_JDBC = f"expected {JDBC_SCHEME}host:port/database"
-_NOT_SHOWN = (
-    "the database of `database.url` (not shown, because it contains more than one @: percent-encode special "
-    "characters of the password, @ as %40)"
+_URL = re.compile(
+    r"(?!.*[\t\r\n])postgres(?:ql)?://(?:([^:/?#@]*)(?::([^/?#@]*))?@)?([^/?#@]*)(/[^?#@]*)?(?:\?([^#@]*))?", re.DOTALL
 )
 _ADDRESS = re.compile(r"[0-9A-Fa-f:.]+(%\w+)?")
 _NO_NAMES = re.compile(r"[:?&=;\s]")
@@ -88,88 +81,55 @@ class DatabaseUrl:
     user: str
     """Empty: the user that runs this process."""
     password: str
-    service: str
-    """The section of PostgreSQL's service file that says the rest, if there are no hosts."""
     options: Mapping[str, str]
 
     @classmethod
     def parse(cls, dsn: str, environ: Mapping[str, str] = os.environ) -> Self:
         """The URL as asyncpg reads it. Raises ValueError for one that no connection could come of."""
-        parts = _split(dsn, _EXPECTED)
-        credentials, _, listed = parts.netloc.rpartition("@")
-        if parts.scheme not in {"postgresql", "postgres"} or "@" in credentials:
-            raise ValueError(_EXPECTED)
-        try:
-            query = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
-        except ValueError:
-            raise ValueError("expected each option after the ? as name=value, separated by &") from None
-        variables = {
-            name: environ[f"PG{name.upper()}"] for name in _FROM_ENVIRONMENT if environ.get(f"PG{name.upper()}")
-        }
-        options = variables | {name: values[-1] for name, values in query.items()}
-        default_ports = (options.get("port") if not listed else None) or environ.get("PGPORT") or _DEFAULT_PORT
-        named = listed or options.get("host", "")
-        service = "" if named else options.get("service") or environ.get("PGSERVICE", "")
-        hosts = _hosts(named or environ.get("PGHOST", ""), default_ports, quoted=bool(listed))
-        name, _, password = credentials.partition(":")
-        user = unquote(name) or options.get("user") or environ.get("PGUSER", "")
-        database = unquote(parts.path[1:]) if parts.path else options.get("dbname") or options.get("database")
-        _check_variables(environ, variables)
+        name, secret, listed, path, text = _parts(dsn, _EXPECTED)
+        query = _query(text)
+        variables = {name: environ.get(option.variable) for name, option in _OPTIONS.items() if option.variable}
+        options = {name: value for name, value in variables.items() if value} | query
+        _check_options(options, query)
+        _check_hosts(listed)
+        default_ports = (variables["port"] if listed else options.get("port")) or _DEFAULT_PORT
+        hosts = _hosts(listed or options.get("host", ""), default_ports, quoted=bool(listed))
         _check_ports((port for _, port in hosts), _EXPECTED if listed else None)
-        _check_query(listed, query)
-        _check_tls(query, options)
-        return cls(
-            dsn,
-            hosts,
-            (environ.get("PGDATABASE", "") if database is None else database) or user,
-            user,
-            unquote(password) or options.get("password") or environ.get("PGPASSWORD", ""),
-            service,
-            options,
-        )
+        user = unquote(name) or options.get("user", "")
+        database = unquote(path[1:]) if path else options.get("dbname") or options.get("database")
+        return cls(dsn, hosts, database or user, user, unquote(secret) or options.get("password", ""), options)
 
     @classmethod
     def parse_jdbc(cls, url: str) -> Self:
         """A JDBC URL; names of options are in lower case. Raises ValueError for one that leads nowhere."""
-        parts = _split(url.removeprefix("jdbc:"), _EXPECTED_JDBC)
-        credentials, _, listed = parts.netloc.rpartition("@")
-        if not url.startswith(JDBC_SCHEME) or not listed or len(parts.path) <= 1:
+        name, secret, listed, path, text = _parts(url.removeprefix("jdbc:"), _EXPECTED_JDBC)
+        if not url.startswith(JDBC_SCHEME) or not listed or len(path) <= 1:
             raise ValueError(_EXPECTED_JDBC)
         hosts = _hosts(listed, _DEFAULT_PORT, quoted=True)
         _check_ports((port for _, port in hosts), _EXPECTED_JDBC)
-        options = {name.lower(): value for name, value in parse_qsl(parts.query, keep_blank_values=True)}
-        name, _, password = credentials.partition(":")
-        return cls(url, hosts, unquote(parts.path[1:]), name or options.get("user", ""), password, "", options)
+        options = {name.lower(): value for name, value in parse_qsl(text, keep_blank_values=True)}
+        return cls(url, hosts, unquote(path[1:]), name or options.get("user", ""), secret, options)
 
     @property
     def is_local(self) -> bool:
         """Whether no connection leaves this machine: Unix sockets, `localhost`, loopback addresses."""
-        return not self.service and all(
-            name == "" or name.startswith("/") or is_loopback(name) for name, _ in self.hosts
-        )
+        return all(name == "" or name.startswith("/") or is_loopback(name) for name, _ in self.hosts)
 
     @property
     def shown(self) -> str:
         """Such as "database `db.example:5432/klamm`, user `klamm_serve`", for the command line and the log.
 
-        Callers over HTTP are told none of it. A URL that may have a part of its password where another part belongs is
-        not shown.
+        Callers over HTTP are told none of it.
         """
-        parts = urlsplit(self.dsn)
-        # INVARIANT: what stands before an @ that is not the only one may be the password's.
-        if "@" in f"{parts.path}{parts.query}{parts.fragment}":
-            return _NOT_SHOWN
         user = self.user or _login()
-        where = f"service {_plain(self.service)}" if self.service else ",".join(map(_shown_host, self.hosts))
+        where = ",".join(map(_shown_host, self.hosts))
         return f"database `{where}/{_plain(self.database or user)}`, user `{_plain(user)}`"
 
     @property
     def jdbc(self) -> str:
-        """The same for Java, without user and password. Raises ValueError for a Unix socket or a service file."""
-        if self.service or any(name.startswith("/") for name, _ in self.hosts):
-            raise ValueError(
-                "`database.url` names a Unix socket or a service file, which Java's driver does not support"
-            )
+        """The same for Java, without user and password. Raises ValueError for a Unix socket."""
+        if any(name.startswith("/") for name, _ in self.hosts):
+            raise ValueError("`database.url` names a Unix socket, which Java's driver does not support")
         hosts = ",".join(
             f"[{name}]:{port}" if ":" in name else f"{name or 'localhost'}:{port}" for name, port in self.hosts
         )
@@ -178,17 +138,38 @@ class DatabaseUrl:
     @property
     def jdbc_properties(self) -> dict[str, str]:
         """The options that Java's driver has as well, by its names."""
-        return {_JDBC_NAMES[name]: value for name, value in self.options.items() if name in _JDBC_NAMES}
+        return {_OPTIONS[name].java: value for name, value in self.options.items() if _OPTIONS[name].java}
 
     def __repr__(self) -> str:
         return "**********"
 
 
-def _split(url: str, expected: str) -> SplitResult:
+def _parts(url: str, expected: str) -> tuple[str, ...]:
+    """User, password, hosts, path and query, as they are spelt."""
     try:
-        return urlsplit(url)
+        urlsplit(url)  # asyncpg does, too: what it refuses is refused here, as its error shows the URL
     except ValueError:
         raise ValueError(expected) from None
+    parts = _URL.fullmatch(url)
+    if parts is None:
+        raise ValueError(expected)
+    return parts.groups("")
+
+
+def _query(text: str) -> dict[str, str]:
+    """The options, of which the last counts, as with asyncpg."""
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=True) if text else []
+    except ValueError:
+        raise ValueError("expected each option after the ? as name=value, separated by &") from None
+    # A password that is not percent-encoded may go on as the name of an option.
+    may_be_secret = any("password" in name for name, _ in pairs)
+    for name, _ in pairs:
+        if name not in _OPTIONS:
+            shown = f" `{name}`" if _NAME.fullmatch(name) and not may_be_secret else ""
+            meant = nearest(name, _OPTIONS, likeness=_ALIKE)
+            raise ValueError(f"it has an unknown option{shown}; {f'did you mean `{meant}`?' if meant else _WAY_OUT}")
+    return {name: value for name, value in pairs if value}
 
 
 def _hosts(listed: str, default_ports: str, *, quoted: bool) -> list[tuple[str, str]]:
@@ -217,69 +198,51 @@ def _check_ports(ports: Iterable[str], unless_numbers: str | None = None) -> Non
             raise ValueError(f"its port must be a number from 1 to {_HIGHEST_PORT}")
 
 
-def _check_query(listed: str, query: Mapping[str, Sequence[str]]) -> None:
-    _check_hosts(listed.split(",") if listed else [])
-    for name, values in query.items():
-        _check_option(name)
-        _check_value(name, values)
-    _check_ports(port for ports in query.get("port", ()) for port in ports.split(","))
-    _check_hosts(host for hosts in query.get("host", ()) for host in hosts.split(","))
-
-
-def _check_hosts(hosts: Iterable[str]) -> None:
-    for host in hosts:
+def _check_hosts(listed: str) -> None:
+    for host in listed.split(",") if listed else ():
         name, _ = _host(host, "", quoted=True)
         try:
             usable = host != "" and "\0" not in name and (name.startswith("/") or name.encode("idna") is not None)
         except UnicodeError:
             usable = False
-        if not usable or (host.startswith("[") and not _ADDRESS.fullmatch(name)):
+        if not usable or ((host.startswith("[") or ":" in name) and not _ADDRESS.fullmatch(name)):
             raise ValueError("it has an empty or invalid host name; correct it")
 
 
-def _check_option(name: str) -> None:
-    if name in _DRIVERS or name.lower() in _SETTINGS or "." in name:
-        return
-    if name in _LIBPQS:
-        raise ValueError(f"`{name}` is an option of libpq, which Klamm does not use; leave it out")
-    meant = nearest(name, (*_DRIVERS, *_SETTINGS), likeness=_ALIKE)
-    if meant is None and name.lower().startswith("ssl"):
-        meant = nearest(name, _DRIVERS, likeness=0.0)
-    if meant is not None:
-        raise ValueError(f"it has an unknown option; did you mean `{meant}`?")
+def _check_options(options: Mapping[str, str], query: Mapping[str, str]) -> None:
+    for name, value in options.items():
+        try:
+            _check_option(name, value)
+        except ValueError as fault:
+            if name in query:
+                raise
+            raise ValueError(f"the variable {_OPTIONS[name].variable} applies to it, and {fault}") from None
+    _check_tls(query, options)
 
 
-def _check_value(name: str, values: Iterable[str]) -> None:
-    known = _KNOWN_VALUES.get(name)
-    if known is not None and not set(values) <= set(known):
+def _check_option(name: str, value: str) -> None:
+    known = _OPTIONS[name].values
+    if known and value not in known:
         raise ValueError(f"its {name} must be one of {', '.join(known)}")
+    if name == "port":
+        _check_ports(value.split(","))
+    if name == "host":
+        _check_hosts(value)
 
 
-def _check_variables(environ: Mapping[str, str], variables: Mapping[str, str]) -> None:
-    try:
-        name = "port"
-        _check_ports(port for port in environ.get("PGPORT", "").split(",") if port)
-        for name, value in variables.items():
-            _check_value(name, [value])
-    except ValueError as fault:
-        raise ValueError(f"the variable PG{name.upper()} applies to it, and {fault}") from None
-
-
-def _check_tls(query: Mapping[str, Sequence[str]], options: Mapping[str, str]) -> None:
+def _check_tls(query: Mapping[str, str], options: Mapping[str, str]) -> None:
     root = options.get("sslrootcert")
     if root == "system" and options.get("sslmode", "verify-full") != "verify-full":
         raise ValueError(
             "its sslrootcert=system needs sslmode=verify-full: anybody can get a certificate that the system trusts"
         )
-    if "verify-ca" in query.get("sslmode", ()) and root is None:
+    if query.get("sslmode") == "verify-ca" and root is None:
         raise ValueError("its sslmode=verify-ca needs sslrootcert, the file of the CAs to trust")
 
 
 def _shown_host(host: tuple[str, str]) -> str:
     name, port = host
-    if ":" in name:
-        return f"[{name if _ADDRESS.fullmatch(name) else '...'}]:{_plain(port)}"
-    return f"{_plain(name or 'localhost')}:{_plain(port)}"
+    return f"[{name}]:{port}" if ":" in name else f"{_plain(name or 'localhost')}:{port}"
 
 
 def _plain(name: str) -> str:

@@ -32,10 +32,6 @@ COMPOSED: Mapping[tuple[str, str], str] = {
     ("app/store/writing/journal.py", "fetchval"): "the same",
     ("app/store/writing/journal.py", "execute"): "the same",
     ("app/store/rows.py", "select_acl_lines"): "names of columns, declared beside it",
-    (
-        "app/store/embedded/cluster.py",
-        "_create_database",
-    ): "the constant name of the embedded database, for postgres --single",
 }
 """Functions that may put SQL together from constants, and of what."""
 

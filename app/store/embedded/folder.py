@@ -7,25 +7,27 @@
 <data dir>/postgres/         PostgreSQL's own data folder (the cluster)
 """
 
-import errno
 import fcntl
 import os
 import secrets
 import socket
 import stat
+import time
+from collections.abc import Container
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from app.formats.secret_files import others_may_write
-from app.store.embedded.process import EmbeddedPostgresError
+from app.store.embedded.process import OWN_IDS, EmbeddedPostgresError
 
 LOOPBACK = "127.0.0.1"
 _LOG_LIMIT_BYTES = 16 * 1024 * 1024
 _LOG_TAIL_BYTES = 16 * 1024
-_LINKS_AT_MOST = 40
-_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-_OTHER_PLACE = "name another folder with --data-dir"
+_SERVER_END_TIMEOUT_S = 15.0
+_POLL_S = 0.02
+_FILES = ("lock", "password", "port", "postgresql.log", "postgresql.log.1")
+_OTHER_PLACE = "name another folder with --data-dir (KLAMM_DATA_DIR)"
 
 
 class FolderHeldError(EmbeddedPostgresError): ...
@@ -35,42 +37,62 @@ class DataFolder:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self.cluster = self.path / "postgres"
+        self.unfinished = self.path / "postgres.new"
         self.password_file = self.path / "password"
         self._lock: IO[str] | None = None
-        self._ours = ("lock", "password", "port", "postgresql.log", "postgresql.log.1")
         self._log_start = 0
 
     def hold(self) -> None:
         """Takes the lock until `release` or the end of this process. Raises EmbeddedPostgresError, FolderHeldError."""
         try:
-            # Root's PostgreSQL runs under another account, which must pass through the folder. All files are 0600.
-            walk_to_own_folder(self.path, 0o700 if os.geteuid() else 0o711)
+            make_own_folder(self.path)
             self._refuse_what_is_not_ours()
             lock = self._open_private("lock", "a+")
         except OSError as error:
             raise EmbeddedPostgresError(
                 f"can't keep data in `{self.path}` ({error.strerror}: `{error.filename}`); "
-                "name a folder that you may write with --data-dir"
+                "name a folder that you may write with --data-dir (KLAMM_DATA_DIR)"
             ) from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            with lock:
-                lock.seek(0)
-                holder = lock.read().strip() or "unknown"
-            raise FolderHeldError(
-                f"`{self.path}` is in use by the Klamm process {holder}; "
-                "stop that one first, or name another folder with --data-dir"
-            ) from None
+        self._take(lock)
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
         self._lock = lock
 
+    @property
+    def lock_descriptor(self) -> int:
+        """For the server to inherit.
+
+        INVARIANT: the lock is free only when all processes of the server have ended, whatever happened to Klamm.
+        """
+        if self._lock is None:
+            raise RuntimeError("the data folder is not held")
+        return self._lock.fileno()
+
     def release(self) -> None:
         if self._lock is not None:
+            self._lock.truncate(0)
             self._lock.close()
             self._lock = None
+
+    def _take(self, lock: IO[str]) -> None:
+        """After a SIGKILL of its supervisor, a server needs some time for its last checkpoint."""
+        deadline = time.monotonic() + _SERVER_END_TIMEOUT_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                holder = lock.read().strip()
+            else:
+                return
+            if _is_alive(holder) or time.monotonic() > deadline:
+                lock.close()
+                raise FolderHeldError(
+                    f"`{self.path}` is in use by the Klamm process {holder or 'unknown'}; "
+                    f"stop that one first, or {_OTHER_PLACE}"
+                )
+            time.sleep(_POLL_S)
 
     def make_password(self) -> None:
         if self.password():
@@ -117,27 +139,21 @@ class DataFolder:
             raise EmbeddedPostgresError(
                 f"`{self.path}` is a data folder of PostgreSQL itself; name a folder of Klamm's own with --data-dir"
             )
-        for name in (*self._ours, self.cluster.name, f"{self.cluster.name}.new"):
-            path = self.path / name
+        owners = (os.geteuid(),)
+        for path in (*(self.path / name for name in _FILES), self.cluster, self.unfinished):
             try:
                 facts = path.lstat()
             except FileNotFoundError:
                 continue
-            is_file = name in self._ours
+            is_file = path.name in _FILES
             if not (stat.S_ISREG if is_file else stat.S_ISDIR)(facts.st_mode):
                 kind = "a symbolic link" if stat.S_ISLNK(facts.st_mode) else "something else"
                 raise EmbeddedPostgresError(
-                    f"`{path}` should be a {'file' if is_file else 'folder'}, but is {kind}; remove it, or name "
-                    "another folder with --data-dir"
+                    f"`{path}` should be a {'file' if is_file else 'folder'}, but is {kind}; remove it, or "
+                    f"{_OTHER_PLACE}"
                 )
-            if name == "password" and not os.geteuid():
-                # An interrupted first start has given the file to the account that made the cluster.
-                os.chown(path, 0, 0, follow_symlinks=False)
-            elif is_file and facts.st_uid != os.geteuid():
-                raise EmbeddedPostgresError(
-                    f"`{path}` belongs to user id {facts.st_uid}, but Klamm runs as user id {os.geteuid()}; change "
-                    "its owner, or name another folder with --data-dir"
-                )
+            if path != self.unfinished:  # initdb's account may have left that one; it is made anew
+                _refuse_owner(path, facts, owners if is_file or owners != (0,) else (0, *OWN_IDS))
 
     def _read(self, name: str) -> str:
         with self._open_private(name, "r") as file:
@@ -161,91 +177,64 @@ def port_is_free(port: int) -> bool:
     return True
 
 
-def walk_to_own_folder(path: Path, mode: int) -> None:
-    """Walks from the root to the folder, one folder at a time, and makes those that are missing.
+def make_own_folder(path: Path) -> None:
+    """Makes the folder, and those above it that are missing.
 
     INVARIANT: afterwards no other user can change any part of the path. Each folder above it belongs to root or to this
     process' user; either nobody else can write to it, or it is sticky like /tmp, so that nobody else can move ours.
     Raises EmbeddedPostgresError for a path that is not safe, OSError for what the system refuses.
     """
-    at = os.open("/", _FOLDER)
-    here = Path("/")
-    todo = list(reversed(path.absolute().parts[1:]))
-    links = 0
-    try:
-        while todo:
-            name = todo.pop()
-            _check_parent(here, os.fstat(at), name)
-            target = _link(at, here / name, is_last=not todo)
-            if target is None:
-                at, here = _step(at, here / name, mode if not todo else 0o755), here / name
-                continue
-            links += 1
-            if links > _LINKS_AT_MOST:
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(here / name))
-            todo += reversed(target.parts[1:] if target.is_absolute() else target.parts)
-            if target.is_absolute():
-                os.close(at)
-                at, here = os.open("/", _FOLDER), Path("/")
-        _check_own(path, os.fstat(at))
-    finally:
-        os.close(at)
-
-
-def _link(at: int, path: Path, *, is_last: bool) -> Path | None:
-    try:
-        facts = os.stat(path.name, dir_fd=at, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISLNK(facts.st_mode):
-        return None
-    target = Path(os.readlink(path.name, dir_fd=at))
-    if is_last:
+    _make_way(path.parent)
+    facts = _made(path, 0o700)
+    if stat.S_ISLNK(facts.st_mode):
         raise EmbeddedPostgresError(
-            f"`{path}` is a symbolic link; name the folder that it leads to (`{target}`) with --data-dir"
+            f"`{path}` is a symbolic link; name the folder that it leads to (`{path.readlink()}`) with --data-dir"
         )
-    if facts.st_uid not in (0, os.geteuid()):
+    _refuse_owner(path, facts, (os.geteuid(),))
+    _refuse_open(path, facts)
+
+
+def _make_way(folder: Path) -> None:
+    # From the root down: nobody can replace what has been checked.
+    if folder != folder.parent:
+        _make_way(folder.parent)
+    facts = _made(folder, 0o755)
+    _refuse_owner(folder, facts, (0, os.geteuid()))
+    if stat.S_ISLNK(facts.st_mode):
+        folder.stat()  # raises for links in a circle
+        _make_way(folder.parent / folder.readlink())
+    elif not facts.st_mode & stat.S_ISVTX:
+        _refuse_open(folder, facts)
+
+
+def _made(folder: Path, mode: int) -> os.stat_result:
+    if not os.path.lexists(folder):
+        with suppress(FileExistsError):
+            folder.mkdir(mode)
+    return folder.lstat()
+
+
+def _refuse_owner(path: Path, facts: os.stat_result, owners: Container[int]) -> None:
+    if facts.st_uid not in owners:
         raise EmbeddedPostgresError(
-            f"`{path}` is a symbolic link of user id {facts.st_uid}, who can point it anywhere; {_OTHER_PLACE}"
-        )
-    return target
-
-
-def _step(at: int, path: Path, mode: int) -> int:
-    try:
-        try:
-            found = os.open(path.name, _FOLDER, dir_fd=at)
-        except FileNotFoundError:
-            with suppress(FileExistsError):
-                os.mkdir(path.name, mode, dir_fd=at)
-            found = os.open(path.name, _FOLDER, dir_fd=at)
-    except OSError as fault:
-        raise OSError(fault.errno, fault.strerror, str(path)) from None
-    os.close(at)
-    return found
-
-
-def _check_parent(path: Path, facts: os.stat_result, name: str) -> None:
-    if facts.st_uid not in (0, os.geteuid()):
-        raise EmbeddedPostgresError(
-            f"`{path}` belongs to user id {facts.st_uid}, who could replace `{name}` with another folder; run Klamm "
-            f"as that user, or {_OTHER_PLACE}"
-        )
-    if others_may_write(facts) and not facts.st_mode & stat.S_ISVTX:
-        raise EmbeddedPostgresError(
-            f"other users can write to `{path}` (mode {stat.S_IMODE(facts.st_mode):04o}) and could replace `{name}` "
-            f"with another folder; remove that permission (chmod go-w), or {_OTHER_PLACE}"
-        )
-
-
-def _check_own(path: Path, facts: os.stat_result) -> None:
-    if facts.st_uid != os.geteuid():
-        raise EmbeddedPostgresError(
-            f"`{path}` belongs to user id {facts.st_uid}, but Klamm runs as user id {os.geteuid()}; run Klamm as the "
+            f"`{path}` belongs to user id {facts.st_uid}, but Klamm runs as user id {os.geteuid()}; run Klamm as its "
             f"owner, or {_OTHER_PLACE}"
         )
+
+
+def _refuse_open(path: Path, facts: os.stat_result) -> None:
     if others_may_write(facts):
         raise EmbeddedPostgresError(
             f"other users can write to `{path}` (mode {stat.S_IMODE(facts.st_mode):04o}); check that nothing in it is "
             f"theirs and remove that permission (chmod go-w), or {_OTHER_PLACE}"
         )
+
+
+def _is_alive(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True

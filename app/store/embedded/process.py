@@ -1,13 +1,15 @@
-"""Runs PostgreSQL's programs under a separate account, and ends them when this process ends."""
+"""Runs PostgreSQL's programs, and ends them when this process ends.
+
+PostgreSQL refuses to run as root. `Launcher` is the one place that changes to another user id.
+"""
 
 import ctypes
 import os
 import pwd
-import random
 import signal
-import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,11 +18,11 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 _PR_SET_PDEATHSIG = 1
-UNPRIVILEGED = ("nobody", "postgres", "daemon")
-"""PostgreSQL refuses to run as root, and initdb needs a user id that has a name. Nearly every system has one of these
-accounts."""
 OWN_IDS = range(60_706, 61_184)
 """User ids that neither distributions nor systemd assign. They are below 65,536, as containers map no others."""
+_GROUP = OWN_IDS[0]
+_INITDB_ACCOUNTS = ("games", "bin", "daemon", "nobody")
+"""initdb needs a user id that has a name. Hardly any system runs something as one of the first."""
 
 _INSTEAD = "run Klamm as a normal user, or set KLAMM_DATABASE_URL to a PostgreSQL of your own"
 
@@ -30,173 +32,92 @@ class EmbeddedPostgresError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """The account that PostgreSQL runs under when Klamm itself runs as root."""
-
-    name: str
-    uid: int
-    gid: int
-
-    @classmethod
-    def choose(cls, cluster: Path) -> Self | None:
-        """The owner of the cluster if it exists, else a free user id; None if Klamm does not run as root.
-
-        Raises EmbeddedPostgresError.
-        """
-        owner = cluster.stat().st_uid if cluster.exists() else None
-        if os.geteuid() != 0:
-            if owner not in (None, os.geteuid()):
-                raise EmbeddedPostgresError(
-                    f"the PostgreSQL data in `{cluster}` belongs to user id {owner}, but Klamm runs as user id "
-                    f"{os.geteuid()}; run Klamm as the owner or as root, or name another folder with --data-dir"
-                )
-            return None
-        return cls._owner(owner, cluster) if owner else cls._own()
-
-    @classmethod
-    def for_making(cls) -> Self:
-        """An account with a name, which initdb needs; one without running processes if there is one.
-
-        Raises EmbeddedPostgresError.
-        """
-        accounts = [cls(entry.pw_name, entry.pw_uid, entry.pw_gid) for entry in _entries()]
-        if not accounts:
-            raise EmbeddedPostgresError(
-                f"PostgreSQL can't run as root, and there is no account {' or '.join(UNPRIVILEGED)} to create its "
-                f"data; {_INSTEAD}"
-            )
-        at_work = _ids_at_work()
-        return next((each for each in accounts if each.uid not in at_work), accounts[0])
-
-    @classmethod
-    def _own(cls) -> Self:
-        taken = _ids_at_work() | {entry.pw_uid for entry in pwd.getpwall()}
-        free = [uid for uid in OWN_IDS if uid not in taken]
-        if not free:
-            raise EmbeddedPostgresError(f"no user id from {OWN_IDS[0]} to {OWN_IDS[-1]} is free; {_INSTEAD}")
-        return cls._of_id(random.choice(free))  # noqa: S311 - any that is free will do
-
-    @classmethod
-    def _of_id(cls, uid: int) -> Self:
-        return cls(f"user id {uid}", uid, uid)
-
-    @classmethod
-    def _owner(cls, uid: int, cluster: Path) -> Self:
-        try:
-            entry = pwd.getpwuid(uid)
-        except KeyError:
-            if uid in OWN_IDS:
-                return cls._of_id(uid)
-            raise EmbeddedPostgresError(
-                f"the PostgreSQL data in `{cluster}` belongs to user id {uid}, which has no account here; change its "
-                "owner to an account that exists, or name another folder with --data-dir"
-            ) from None
-        return cls(entry.pw_name, entry.pw_uid, entry.pw_gid)
-
-
-def _entries() -> Iterator[pwd.struct_passwd]:
-    for name in UNPRIVILEGED:
-        with suppress(KeyError):
-            yield pwd.getpwnam(name)
-
-
-def _ids_at_work() -> set[int]:
-    """The real, effective and saved user ids of all processes; empty except on Linux."""
-    found: set[int] = set()
-    for status in Path("/proc").glob("[0-9]*/status"):
-        with suppress(OSError):  # it has just ended
-            for line in status.read_text(encoding="utf-8", errors="replace").splitlines():
-                if line.startswith("Uid:"):
-                    found.update(map(int, line.split()[1:]))
-    return found
-
-
-@dataclass(frozen=True, slots=True)
 class Launcher:
-    account: Account | None
+    """Runs programs as this process' user (None), or as user id `uid` if this process is root's.
 
-    def for_making(self) -> "Launcher":
-        return self if self.account is None else Launcher(Account.for_making())
+    They know PostgreSQL's data folder as PGDATA.
+    """
+
+    uid: int | None = None
+
+    @classmethod
+    def for_cluster(cls, cluster: Path) -> Self:
+        """As the owner of PostgreSQL's data folder; for a new one, or one of root's, as a user id without an account.
+
+        Raises EmbeddedPostgresError.
+        """
+        if os.geteuid() != 0:
+            return cls()
+        if sys.platform != "linux":
+            raise EmbeddedPostgresError(f"PostgreSQL can't run as root; {_INSTEAD}")
+        owner = cluster.stat().st_uid if cluster.exists() else 0
+        uid = owner or next((uid for uid in OWN_IDS if not _has_account(uid)), None)
+        if uid is None:
+            raise EmbeddedPostgresError(f"every user id from {OWN_IDS[0]} to {OWN_IDS[-1]} has an account; {_INSTEAD}")
+        return cls(uid)
+
+    def for_initdb(self) -> "Launcher":
+        """Raises EmbeddedPostgresError."""
+        if self.uid is None:
+            return self
+        for name in _INITDB_ACCOUNTS:
+            with suppress(KeyError):
+                return Launcher(pwd.getpwnam(name).pw_uid)
+        raise EmbeddedPostgresError(
+            f"PostgreSQL can't run as root, and there is no account {' or '.join(_INITDB_ACCOUNTS)} to create its "
+            f"data; {_INSTEAD}"
+        )
+
+    def give(self, path: Path) -> None:
+        """Makes the user the owner of the folder and of all in it. No link is followed."""
+        if self.uid is None:
+            return
+        try:
+            for _, folders, files, at in os.fwalk(path):
+                for name in (".", *folders, *files):
+                    os.chown(name, self.uid, _GROUP, dir_fd=at, follow_symlinks=False)
+        except OSError as error:
+            raise self._denied(error) from None
 
     @contextmanager
-    def reach(self, path: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """A name for `path` that the child can use, and the file descriptors that it must inherit.
-
-        Root's folders are often closed to others (0700). Their modes stay as they are: the child inherits the open
-        folder, and a name below /proc/self/fd leads to it whatever the modes of its parents are.
-        """
-        closed = self.closed_parent(path)
-        if closed is None:
-            yield str(path), ()
-            return
-        if not Path("/proc/self/fd").is_dir():
-            raise EmbeddedPostgresError(
-                f"the account that PostgreSQL runs as can't enter the folder `{closed}`; with --data-dir, name a "
-                "folder whose parents everybody may enter"
-            )
-        descriptor = os.open(path, os.O_PATH)
-        try:
-            yield f"/proc/self/fd/{descriptor}", (descriptor,)
-        finally:
-            os.close(descriptor)
-
-    def closed_parent(self, path: Path) -> Path | None:
-        if self.account is None:
-            return None
-        for parent in reversed(path.parents):
-            facts = parent.stat()
-            needed = stat.S_IXUSR if facts.st_uid == self.account.uid else stat.S_IXOTH
-            if not facts.st_mode & needed:
-                return parent
-        return None
-
-    def own(self, path: Path) -> None:
-        if self.account is None:
-            return
-        ids = (self.account.uid, self.account.gid)
-        try:
-            if path.is_dir():
-                for _, folders, files, at in os.fwalk(path):
-                    for name in (*folders, *files):
-                        os.chown(name, *ids, dir_fd=at, follow_symlinks=False)
-            os.chown(path, *ids, follow_symlinks=False)
-        except OSError as error:
-            raise EmbeddedPostgresError(
-                f"can't change the owner of `{path}` to {self.account.name} ({error.strerror}), which is to run "
-                f"PostgreSQL; {_INSTEAD}"
-            ) from None
-
-    def take_back(self, path: Path) -> None:
-        if self.account is not None:
-            os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
+    def text_in(self, text: str, folder: Path) -> Iterator[IO[bytes]]:
+        """Standard input that a program may also open (/dev/stdin), as it may not open root's pipes."""
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(text.encode())
+            file.seek(0)
+            if self.uid is not None:
+                os.fchown(file.fileno(), self.uid, _GROUP)
+            yield file
 
     def run(
-        self, command: Sequence[str], *, timeout_s: float, descriptors: Sequence[int] = (), text_in: str = ""
+        self, command: Sequence[str], data: Path, *, timeout_s: float, stdin: IO[bytes] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Runs a program to its end. The program gets SIGTERM if this process dies first.
 
-        Raises PermissionError if the account may not execute it, EmbeddedPostgresError if it takes too long.
+        Raises PermissionError if the user may not execute it, EmbeddedPostgresError if it takes too long.
         """
-        with self._failures(command):
+        with self._failures(command), self._child(data, signal.SIGTERM) as child:
             return subprocess.run(  # noqa: S603 - PostgreSQL's own programs, no shell
                 command,
-                input=text_in,
+                stdin=stdin or subprocess.DEVNULL,
                 capture_output=True,
                 encoding="utf-8",
                 errors="replace",
                 timeout=timeout_s,
                 check=False,
-                **self._child(descriptors, signal.SIGTERM),
+                **child,
             )
 
-    def spawn(self, command: Sequence[str], *, descriptors: Sequence[int], log: IO[bytes]) -> subprocess.Popen[bytes]:
-        """Starts a server. It gets SIGINT (PostgreSQL's fast shutdown) when this process dies, even by SIGKILL.
+    def spawn(
+        self, command: Sequence[str], data: Path, *, log: IO[bytes], inherited: Sequence[int] = ()
+    ) -> subprocess.Popen[bytes]:
+        """Starts a server. It gets SIGINT (PostgreSQL's fast shutdown) when this process dies.
 
         INVARIANT: only the main thread calls this, because Linux sends that signal when the forking thread ends.
         """
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("the embedded PostgreSQL must be started from the main thread")
-        with self._failures(command):
+        with self._failures(command), self._child(data, signal.SIGINT, inherited) as child:
             return subprocess.Popen(  # noqa: S603 - PostgreSQL's own programs, no shell
                 command,
                 stdin=subprocess.DEVNULL,
@@ -204,21 +125,31 @@ class Launcher:
                 stderr=subprocess.STDOUT,
                 # Its own session: Ctrl-C in the terminal is for Klamm, which stops PostgreSQL last of all.
                 start_new_session=True,
-                **self._child(descriptors, signal.SIGINT),
+                **child,
             )
 
-    def _child(self, descriptors: Sequence[int], death_signal: signal.Signals) -> dict[str, Any]:
-        account = self.account
-        return {
-            "cwd": "/",
-            "env": _environment(),
-            "pass_fds": descriptors,
-            "user": account.uid if account else None,
-            "group": account.gid if account else None,
-            "extra_groups": [] if account else None,
-            # One system call, prepared before the fork.
-            "preexec_fn": _bound_to_this_process(death_signal),
-        }
+    @contextmanager
+    def _child(
+        self, data: Path, death_signal: signal.Signals, inherited: Sequence[int] = ()
+    ) -> Iterator[dict[str, Any]]:
+        """What the child is to be, as arguments of subprocess."""
+        # One system call, prepared before the fork.
+        child = {"cwd": "/", "preexec_fn": _bound_to_this_process(death_signal)}
+        if self.uid is None:
+            yield child | {"env": _environment(str(data)), "pass_fds": inherited}
+            return
+        # Root's folders are often closed to others (0700). The name of an open folder leads to it nevertheless.
+        descriptor = os.open(data, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            yield child | {
+                "env": _environment(f"/proc/self/fd/{descriptor}"),
+                "pass_fds": (descriptor, *inherited),
+                "user": self.uid,
+                "group": _GROUP,
+                "extra_groups": [],
+            }
+        finally:
+            os.close(descriptor)
 
     @contextmanager
     def _failures(self, command: Sequence[str]) -> Iterator[None]:
@@ -227,24 +158,36 @@ class Launcher:
         except subprocess.TimeoutExpired as slow:
             raise EmbeddedPostgresError(f"`{command[0]}` did not end within {slow.timeout:g} s") from None
         except OSError as error:
-            # An error without a file name comes from the change of account, not from the program.
-            if self.account is None or error.filename is not None:
+            # Root may enter every folder, so what is not about the program comes from the change of user.
+            if self.uid is None or error.filename == command[0]:
                 raise
-            raise EmbeddedPostgresError(
-                f"can't switch to `{self.account.name}` to run PostgreSQL ({error.strerror}); {_INSTEAD}"
-            ) from None
+            raise self._denied(error) from None
+
+    def _denied(self, error: OSError) -> EmbeddedPostgresError:
+        return EmbeddedPostgresError(
+            f"PostgreSQL can't run as root, and not as user id {self.uid} either ({error.strerror}); {_INSTEAD}"
+        )
 
 
-def _environment() -> dict[str, str]:
+def _has_account(uid: int) -> bool:
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
+
+
+def _environment(data: str) -> dict[str, str]:
     # PG... would change what the programs do; KLAMM_... may hold secrets.
     return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "KLAMM_", "LC_"))} | {
         "LC_ALL": "C",
         "TZ": "UTC",
+        "PGDATA": data,
     }
 
 
 def _bound_to_this_process(death_signal: signal.Signals) -> Callable[[], None] | None:
-    """Runs in the child between fork and exec, after the change of account, which would clear the death signal.
+    """Runs in the child between fork and exec, after the change of user, which would clear the death signal.
 
     Linux only. Elsewhere a server outlives a SIGKILL of this process, and the next start on its folder reports it.
     """

@@ -14,7 +14,7 @@ from app.core.backoff import Backoff
 from app.store.embedded.binaries import Binaries, find_binaries
 from app.store.embedded.cluster import DATABASE, USER, prepare_cluster
 from app.store.embedded.folder import LOOPBACK, DataFolder, FolderHeldError, port_is_free
-from app.store.embedded.process import Account, EmbeddedPostgresError, Launcher
+from app.store.embedded.process import EmbeddedPostgresError, Launcher
 
 __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError", "FolderHeldError"]
 
@@ -91,7 +91,7 @@ class EmbeddedPostgres:
             raise RuntimeError("the embedded PostgreSQL is started already")
         self._folder.hold()
         try:
-            launcher = Launcher(Account.choose(self._folder.cluster))
+            launcher = Launcher.for_cluster(self._folder.cluster)
             binaries = find_binaries(launcher, self._bin_dir)
             prepare_cluster(self._folder, launcher, binaries)
             self._launch(launcher, binaries)
@@ -137,9 +137,10 @@ class EmbeddedPostgres:
 
     def _spawn(self, launcher: Launcher, binaries: Binaries) -> subprocess.Popen[bytes]:
         settings = [f"--{name}={value}" for name, value in self._settings.items()]
-        with launcher.reach(self._folder.cluster) as (cluster, descriptors), self._folder.open_log() as log:
-            command = [binaries.program("postgres"), "-D", cluster, "-p", str(self._port), *settings]
-            return launcher.spawn(command, descriptors=descriptors, log=log)
+        command = [binaries.program("postgres"), "-p", str(self._port), *settings]
+        lock = self._folder.lock_descriptor
+        with self._folder.open_log() as log:
+            return launcher.spawn(command, self._folder.cluster, log=log, inherited=[lock])
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> bool:
         deadline = time.monotonic() + self._start_timeout_s

@@ -48,10 +48,9 @@ def test_postgresqls_variables_count_where_the_url_is_silent() -> None:
     assert (source.url, source.user, source.password) == ("jdbc:postgresql://h:7/d", "u", "p")
 
 
-@pytest.mark.parametrize("dsn", ["postgresql://u:geheim@/d?host=/tmp", "postgresql:///d?service=x&password=geheim"])
-def test_what_java_has_no_way_to_is_refused(dsn: str) -> None:
+def test_what_java_has_no_way_to_is_refused() -> None:
     with pytest.raises(PipelineError, match=r"--jdbc-url") as refusal:
-        source_of(DatabaseUrl.parse(dsn, {}))
+        source_of(DatabaseUrl.parse("postgresql://u:geheim@/d?host=/tmp", {}))
     assert "geheim" not in str(refusal.value)
 
 

@@ -19,7 +19,7 @@ from tests.certificates import Authority
 
 REMOTE = "postgresql://klamm:planted@db.example.com/klamm"
 VARIABLES = (
-    *("PGHOST", "PGSERVICE", "PGSSLMODE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGSSLCRL"),
+    *("PGHOST", "PGSSLMODE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGSSLCRL"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
 
@@ -39,7 +39,6 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         (REMOTE, "verify-full"),
         ("postgresql://10.1.2.3/x", "verify-full"),
         ("postgresql://localhost,db/x", "verify-full"),
-        ("postgresql:///x?service=main", "verify-full"),
         ("postgresql://127.0.0.2/x", "prefer"),
         ("postgresql:///x?host=/run/postgresql", "prefer"),
         ("postgresql://db/x?host=localhost", "verify-full"),

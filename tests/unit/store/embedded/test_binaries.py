@@ -10,10 +10,11 @@ import pytest
 
 from app.store.embedded import binaries as embedded_binaries
 from app.store.embedded.binaries import Binaries, find_binaries
-from app.store.embedded.process import Account, EmbeddedPostgresError, Launcher
+from app.store.embedded.process import EmbeddedPostgresError, Launcher
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its account")
-MYSELF = Launcher(None)
+MYSELF = Launcher()
+NOBODY = pwd.getpwnam("nobody").pw_uid
 
 
 def _installation(home: Path, version: str) -> Path:
@@ -106,8 +107,7 @@ def test_the_major_version_is_what_a_data_folder_is_bound_to(version: str, major
 
 @pytest.fixture
 def stranger() -> Launcher:
-    entry = pwd.getpwnam("nobody")
-    return Launcher(Account(entry.pw_name, entry.pw_uid, entry.pw_gid))
+    return Launcher(NOBODY)
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_a_copy_that_fails_names_both_folders(tmp_path: Path, stranger: Launcher
     (tmp_path / "file").write_text("")
     with pytest.raises(
         EmbeddedPostgresError,
-        match=r"`nobody`, .* can't enter the folder .* a copy in `.*file/cache` failed: Not a dir",
+        match=rf"user id {NOBODY}, .* can't execute .* in `.*closed.*`.* a copy in `.*file/cache` failed: Not a dir",
     ):
         find_binaries(stranger, cache=tmp_path / "file" / "cache")
 
@@ -176,5 +176,5 @@ def test_a_copy_that_fails_names_both_folders(tmp_path: Path, stranger: Launcher
 @as_root
 def test_an_explicit_folder_that_is_closed_to_the_account_is_named(tmp_path: Path, stranger: Launcher) -> None:
     folder = _installation(tmp_path / "closed", "18.4") / "bin"
-    with pytest.raises(EmbeddedPostgresError, match=r"`nobody`, which PostgreSQL runs as, can't enter the folder `.*`"):
+    with pytest.raises(EmbeddedPostgresError, match=rf"user id {NOBODY}, as which .* can't enter a folder on the way"):
         find_binaries(stranger, folder)

@@ -30,7 +30,7 @@ def test_what_initdb_says_is_told(folder: DataFolder, tmp_path: Path) -> None:
         "echo 'creating' >&2; echo 'initdb: error: could not write: No space left on device' >&2; echo bye >&2; exit 1"
     )
     with pytest.raises(EmbeddedPostgresError, match=r"initdb failed in .*: initdb: error: .* No space left on device$"):
-        prepare_cluster(folder, Launcher(None), _binaries(tmp_path / "bin", initdb))
+        prepare_cluster(folder, Launcher(), _binaries(tmp_path / "bin", initdb))
     assert not folder.cluster.exists()
 
 
@@ -68,7 +68,7 @@ def test_the_cause_of_a_failed_initdb_is_told(said: str, cause: str, folder: Dat
     text = tmp_path / "said"
     text.write_text(f'{said}\ninitdb: removing data directory "/data/postgres.new"\n')
     with pytest.raises(EmbeddedPostgresError) as refused:
-        prepare_cluster(folder, Launcher(None), _binaries(tmp_path / "bin", f"cat '{text}' >&2; exit 1"))
+        prepare_cluster(folder, Launcher(), _binaries(tmp_path / "bin", f"cat '{text}' >&2; exit 1"))
     told = str(refused.value)
     assert cause in told
     assert "removing" not in told
@@ -80,7 +80,7 @@ def test_the_cause_of_a_failed_initdb_is_told(said: str, cause: str, folder: Dat
 )
 def test_an_initdb_that_fails_in_silence_is_told(initdb: str, cause: str, folder: DataFolder, tmp_path: Path) -> None:
     with pytest.raises(EmbeddedPostgresError, match="initdb failed in") as refused:
-        prepare_cluster(folder, Launcher(None), _binaries(tmp_path / "bin", initdb))
+        prepare_cluster(folder, Launcher(), _binaries(tmp_path / "bin", initdb))
     assert cause in str(refused.value)
 
 
@@ -90,18 +90,18 @@ def test_a_database_that_can_not_be_made_is_told(folder: DataFolder, tmp_path: P
     with pytest.raises(
         EmbeddedPostgresError, match=r"making the database `klamm` failed in .*: ERROR:  permission denied"
     ):
-        prepare_cluster(folder, Launcher(None), binaries)
+        prepare_cluster(folder, Launcher(), binaries)
     assert not folder.cluster.exists()
 
 
 def test_a_failed_attempt_is_followed_by_a_fresh_one(folder: DataFolder, tmp_path: Path) -> None:
     with pytest.raises(EmbeddedPostgresError):
-        prepare_cluster(folder, Launcher(None), _binaries(tmp_path / "broken", "touch ${2}/half; exit 1"))
-    prepare_cluster(folder, Launcher(None), _binaries(tmp_path / "mended", "touch ${2}/whole"))
+        prepare_cluster(folder, Launcher(), _binaries(tmp_path / "broken", "touch $PGDATA/half; exit 1"))
+    prepare_cluster(folder, Launcher(), _binaries(tmp_path / "mended", "touch $PGDATA/whole"))
     assert [path.name for path in folder.cluster.iterdir()] == ["whole"]
 
 
 def test_the_password_is_on_file_before_initdb_takes_it(folder: DataFolder, tmp_path: Path) -> None:
-    initdb = 'for word in "$@"; do case $word in --pwfile=*) cat "${word#--pwfile=}" > "$2/taken";; esac; done'
-    prepare_cluster(folder, Launcher(None), _binaries(tmp_path / "bin", initdb))
+    initdb = 'for word in "$@"; do case $word in --pwfile=*) cat "${word#--pwfile=}" > "$PGDATA/taken";; esac; done'
+    prepare_cluster(folder, Launcher(), _binaries(tmp_path / "bin", initdb))
     assert (folder.cluster / "taken").read_text().strip() == folder.password() != ""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.store.embedded.folder import DataFolder
-from app.store.embedded.process import EmbeddedPostgresError
+from app.store.embedded.process import OWN_IDS, EmbeddedPostgresError
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 NOBODY = pwd.getpwnam("nobody").pw_uid
@@ -59,6 +59,12 @@ def test_links_of_one_s_own_on_the_way_are_fine(tmp_path: Path) -> None:
     held(tmp_path / "relative" / ".." / "deep" / "data")
 
 
+def test_a_link_to_nowhere_on_the_way_is_told(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nowhere")
+    assert "No such file" in refused(tmp_path / "link" / "data")
+    assert not (tmp_path / "nowhere").exists()
+
+
 def test_links_in_a_circle_are_told(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
@@ -70,8 +76,16 @@ def test_a_link_of_somebody_else_on_the_way_is_refused(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to("disk")
     os.chown(tmp_path / "link", NOBODY, -1, follow_symlinks=False)
-    assert f"is a symbolic link of user id {NOBODY}" in refused(tmp_path / "link" / "data")
+    assert f"link` belongs to user id {NOBODY}" in refused(tmp_path / "link" / "data")
     assert list((tmp_path / "disk").iterdir()) == []
+
+
+@as_root
+def test_a_link_of_one_s_own_may_lead_to_no_folder_of_others(tmp_path: Path) -> None:
+    (tmp_path / "theirs" / "disk").mkdir(parents=True)
+    os.chown(tmp_path / "theirs", NOBODY, -1)
+    (tmp_path / "link").symlink_to("theirs/disk")
+    assert f"theirs` belongs to user id {NOBODY}" in refused(tmp_path / "link" / "data")
 
 
 @as_root
@@ -96,7 +110,6 @@ def test_a_way_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> No
     (tmp_path / "open").chmod(mode)
     told = refused(tmp_path / "open" / "data")
     assert f"other users can write to `{tmp_path}/open` (mode {mode:04o})" in told
-    assert "replace `data` with another folder" in told
     assert list((tmp_path / "open").iterdir()) == []
 
 
@@ -164,14 +177,22 @@ def test_what_waits_for_a_reader_is_no_file(tmp_path: Path) -> None:
 
 
 @as_root
-def test_a_file_of_somebody_else_is_refused_but_the_password_is_taken_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["lock", "password", "postgres"])
+def test_what_is_somebody_else_s_in_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     data = held(tmp_path / "data")
     (data / "password").write_text("kept\n")
-    os.chown(data / "password", NOBODY, -1)
+    (data / "postgres").mkdir()
+    os.chown(data / name, NOBODY, -1)
+    assert f"{name}` belongs to user id {NOBODY}, but Klamm runs as user id 0" in refused(data)
+
+
+@as_root
+@pytest.mark.parametrize("owner", [0, OWN_IDS[0], OWN_IDS[-1]])
+def test_root_s_cluster_may_belong_to_an_id_of_its_own(tmp_path: Path, owner: int) -> None:
+    data = held(tmp_path / "data")
+    (data / "postgres").mkdir()
+    os.chown(data / "postgres", owner, -1)
     held(data)
-    assert (data / "password").stat().st_uid == 0
-    os.chown(data / "lock", NOBODY, -1)
-    assert f"lock` belongs to user id {NOBODY}, but Klamm runs as user id 0" in refused(data)
 
 
 def test_whoever_is_not_root_has_the_same_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
