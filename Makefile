@@ -72,7 +72,7 @@ docs: $(STAMP) ## Build the docs as a site in build/site, reference made from th
 	@$(BIN)/python .ci/build_docs.py
 
 .PHONY: audit
-audit: $(STAMP) ## Ask for known advisories about what is locked (needs the internet); 'not checked' is an error as well
+audit: $(STAMP) ## Ask for known advisories about packages, jars, scripts and images (needs the internet, and trivy); 'not checked' is an error as well
 	@$(BIN)/python .ci/audit.py requirements-dev.lock
 
 SBOM_ROOT := s/^dynamic = \["version"\]/version = "'"$$($(BIN)/python -c 'import app; print(app.__version__)')"'"/

@@ -271,30 +271,84 @@ sys.stderr.write("what pip-audit says besides")
 """
 
 
+BAD_PART = {"vulns": [{"id": "GHSA-old"}]}
+CLEAN_OTHERS = r"audit: clean: no advisory is known for any of \d+ jars and scripts and \d+ images\n"
+
+
 def _audit(
-    folder: Path, probe: list[dict[str, object]] | None, lock: list[dict[str, object]] | None
+    folder: Path,
+    probe: list[dict[str, object]] | None,
+    lock: list[dict[str, object]] | None,
+    osv: list[object] | None,
+    trivy: str | None = '{"Results": []}',
 ) -> subprocess.CompletedProcess[str]:
-    """The audit, with a stand-in for pip-audit that gives these answers; None is what a dead network gives."""
+    """The audit, with stand-ins for pip-audit, OSV and trivy that give these answers; None is a dead network."""
     answers = {
         name: "" if dependencies is None else json.dumps({"dependencies": dependencies, "fixes": []})
         for name, dependencies in (("known-bad.txt", probe), ("lock", lock))
     }
     (folder / "pip_audit.py").write_text(FAKE.format(answers=answers))
+    if osv is not None:
+        (folder / "v1").mkdir()
+        (folder / "v1" / "querybatch").write_text(json.dumps({"results": osv}))
+    if trivy is not None:
+        (folder / "answer.json").write_text(trivy)
+        (folder / "trivy").write_text(f"#!/bin/sh\ncat {folder}/answer.json\n")
+        (folder / "trivy").chmod(0o755)
     command = [sys.executable, str(ROOT / ".ci" / "audit.py"), str(folder / "some.lock")]
+    environ = {"PYTHONPATH": str(folder), "PATH": f"{folder}:/usr/bin:/bin", "OSV_URL": folder.as_uri()}
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "PYTHONPATH": str(folder)}
+        command, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, **environ}
     )
 
 
-def test_an_audit_is_clean_where_the_service_knows_every_entry_and_nothing_against_it(tmp_path: Path) -> None:
-    done = _audit(tmp_path, [KNOWN], [GOOD])
+@pytest.fixture(scope="module")
+def clean() -> list[object]:
+    """What OSV says if it knows advisories for the known-bad parts only, which come first."""
+    code = "import audit; print(len([*audit.jars(), *audit.scripts()]))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT / ".ci", capture_output=True, text=True, check=True, timeout=60)
+    return [BAD_PART, BAD_PART, *[{}] * int(done.stdout)]
+
+
+def test_an_audit_is_clean_where_the_services_know_every_entry_and_nothing_against_it(
+    tmp_path: Path, clean: list[object]
+) -> None:
+    done = _audit(tmp_path, [KNOWN], [GOOD], clean)
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(r"audit: clean: no advisory is known on \d{4}-\d\d-\d\d for any of 1 packages\n", done.stdout)
+    packages = r"audit: clean: no advisory is known on \d{4}-\d\d-\d\d for any of 1 packages\n"
+    assert re.fullmatch(packages + CLEAN_OTHERS, done.stdout)
 
 
-def test_an_audit_names_each_advisory(tmp_path: Path) -> None:
-    done = _audit(tmp_path, [KNOWN], [GOOD, BAD])
-    assert (done.returncode, done.stdout) == (1, "audit: httpx 0.28.1: PYSEC-2030-1, mended in no version yet\n")
+def test_an_audit_names_each_advisory(tmp_path: Path, clean: list[object]) -> None:
+    grave = '{"Results": [{"Vulnerabilities": [{"VulnerabilityID": "CVE-2030-2"}]}, {}]}'
+    done = _audit(tmp_path, [KNOWN], [GOOD, BAD], [*clean[:2], BAD_PART, *clean[3:]], grave)
+    assert done.returncode == 1
+    first, driver, *images = done.stdout.splitlines()
+    assert first == "audit: httpx 0.28.1: PYSEC-2030-1, mended in no version yet"
+    assert re.fullmatch(r"audit: org.postgresql:postgresql [\d.]+: GHSA-old", driver)
+    assert all(re.fullmatch(r"audit: \S+: CVE-2030-2", line) for line in images)
+    assert any("postgres:" in line for line in images)
+
+
+@pytest.mark.parametrize(
+    ("osv", "trivy", "told"),
+    [
+        (None, "{}", "jars and scripts: OSV can't be reached"),
+        ([], '{"Results": []}', "jars and scripts: no OSV that knows"),
+        ([{}] * 12, '{"Results": []}', "jars and scripts: no OSV that knows"),
+        ([BAD_PART, BAD_PART], '{"Results": []}', "jars and scripts: no OSV that knows"),
+        (None, None, "images: trivy is not installed"),
+        (None, "", "image .*: trivy could not look at it"),
+    ],
+)
+def test_jars_scripts_and_images_that_could_not_be_looked_at_are_never_clean(
+    tmp_path: Path, osv: list[object] | None, trivy: str | None, told: str
+) -> None:
+    done = _audit(tmp_path, [KNOWN], [GOOD], osv, trivy)
+    assert done.returncode == 3
+    assert "images" not in done.stdout
+    assert re.search(rf"^audit: NOT CHECKED, which is not 'clean': {told}", done.stderr, re.MULTILINE)
 
 
 @pytest.mark.long
@@ -311,10 +365,11 @@ def test_an_audit_names_each_advisory(tmp_path: Path) -> None:
     ids=["no network", "knows nothing bad", "knows nothing", "network lost", "read no lock", "knows not all"],
 )
 def test_an_audit_that_could_not_look_is_never_clean(
-    tmp_path: Path, probe: list[dict[str, object]] | None, lock: list[dict[str, object]] | None
+    tmp_path: Path, clean: list[object], probe: list[dict[str, object]] | None, lock: list[dict[str, object]] | None
 ) -> None:
-    done = _audit(tmp_path, probe, lock)
-    assert (done.returncode, done.stdout) == (3, "")
+    done = _audit(tmp_path, probe, lock, clean)
+    assert done.returncode == 3
+    assert re.fullmatch(CLEAN_OTHERS, done.stdout)
     assert re.fullmatch(r"audit: NOT CHECKED, which is not 'clean': [^\n]+\n", done.stderr)
 
 

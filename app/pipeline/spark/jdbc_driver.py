@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlsplit
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.local_cache import cache_folder, put_file
 
-COORDINATES = "org.postgresql:postgresql:42.7.8"
-JAR = "postgresql-42.7.8.jar"
-SHA256 = "2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7"
+COORDINATES = "org.postgresql:postgresql:42.7.14"
+JAR = "postgresql-42.7.14.jar"
+SHA256 = "73914527305a40cce504b0d3d90b23caf565136912d607ae8ae7c5895512332c"
 JAR_VARIABLE = "KLAMM_PIPELINE_JDBC_JAR"
 
 # A dependency that the driver declares: annotations for compilers.
