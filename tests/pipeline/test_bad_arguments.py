@@ -135,7 +135,7 @@ def test_files_that_can_be_written_are(capsys: pytest.CaptureFixture[str]) -> No
         main(["hygiene", "--csv=/dev/stdout", "--script=folder/mend.sh", "--metrics-file=k.prom"])
     with pytest.raises(Started):
         main(["ingest", "--decisions=folder", "--home=new/home"])
-    assert not Path("new").exists()
+    assert [path.name for path in Path("new/home").iterdir()] == [".lock"]
     assert "can't" not in capsys.readouterr().err
 
 

@@ -41,7 +41,7 @@ def add_keep(parser: argparse.ArgumentParser) -> None:
 
 def keep_latest(context: JobContext, job: str, keep: int, made: int) -> None:
     """Call this at the end, once the results at the offset `made` are complete."""
-    context.lock.check()
+    context.check_lock()
     gone = remove_old(context.spark, context.home, job, keep, made)
     context.metrics.count("results_removed", len(gone))
     if gone:
