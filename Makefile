@@ -56,7 +56,6 @@ lock: $(STAMP) ## Renew the locks from pyproject.toml, pins kept where they stil
 	set -o pipefail; $(BIN)/python -c '$(BUILD_REQUIRES)' | $(COMPILE) pyproject.toml - --extra dev --output-file requirements-dev.lock >/dev/null
 	$(COMPILE) pyproject.toml --extra embedded --extra otel --constraint requirements-dev.lock --output-file requirements.lock >/dev/null
 	$(COMPILE) pyproject.toml --extra spark --constraint requirements-dev.lock --output-file requirements-spark.lock >/dev/null
-	$(COMPILE) tests/s3/requirements.in --output-file tests/s3/requirements.lock >/dev/null
 	$(COMPILE) deploy/clients/python/requirements.in --constraint requirements-dev.lock --output-file deploy/clients/python/requirements.lock >/dev/null
 
 .PHONY: lock-deploy-tools

@@ -36,7 +36,6 @@ _SPARK, _CLUSTER = "tests/pipeline/", "tests/cluster/"
 _LONGEST = (_CLUSTER, _SPARK, "tests/e2e/test_pipeline_demo.py", "tests/kafka/")
 _LONG = (
     "tests/e2e/",
-    "tests/contract/test_home_lock.py",
     *(f"tests/unit/{room}/" for room in ("client/http", "client/watch", "process", "upstream")),
     *(f"tests/unit/{name}.py" for name in ("cli/test_server", "rest/test_key_sources", "test_tls_handshakes")),
 )

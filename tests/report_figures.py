@@ -11,12 +11,7 @@ from app.pipeline.report.figures import (
     Flip,
     GrowthFigures,
     Head,
-    HeldPattern,
     HygieneFigures,
-    LookupFigures,
-    PrincipalEntry,
-    ResourceEntry,
-    Some,
     Timeline,
     WhatIfFigures,
 )
@@ -49,24 +44,6 @@ def access(names: tuple[str, ...] = ("orders", "payments")) -> AccessFigures:
     return AccessFigures([EVERYONE, *names, OTHERS], list(names), totals, reach, teams_in_others=4)
 
 
-def lookup(names: tuple[str, ...] = ("orders", "payments")) -> LookupFigures:
-    """Each name as a topic, a group and a principal."""
-    some = Some(len(names) + 3, names[:12])
-    held = Some(
-        len(names),
-        [HeldPattern("TOPIC", "PREFIXED", name, "10.0.0.0/8", "READ, DESCRIBE", "WRITE") for name in names[:12]],
-    )
-    return LookupFigures(
-        [
-            ResourceEntry(kind, name, name[:3], some, Some(0, ()), 1_763_770_000, None)
-            for name in names
-            for kind in ("TOPIC", "GROUP")
-        ],
-        [PrincipalEntry(name, name, held, 1_763_770_000, None) for name in names],
-        more_principals=7,
-    )
-
-
 def head(cluster_id: str = "cluster") -> Head:
     return Head(cluster_id, 77, AT, 2, {"ACLs": 1_234})
 
@@ -87,5 +64,4 @@ def full(names: tuple[str, ...] = ("orders", "payments")) -> Figures:
         ),
         WhatIfFigures(first, 77, 5, 1, dict.fromkeys(names, (4, 1)), [Flip(first, first, "ALLOWED", "DENIED", 5, AT)]),
         DecisionFigures(5, 3, dict.fromkeys(names, (2, 1)), dict.fromkeys(names, 1), TIMELINE, estimated=False),
-        lookup=lookup(names),
     )

@@ -12,7 +12,7 @@ from app.pipeline.access.effective import not_effective_at
 from app.pipeline.history.decision_log import nothing_ingested
 from app.pipeline.history.export import nothing_exported
 from app.pipeline.history.snapshot import wanted_snapshot
-from app.pipeline.spark.home_lock import HomeLock, NoLock
+from app.pipeline.spark.home_lock import CheckLock, unlocked
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
 from app.pipeline.spark.storage import Home
@@ -26,7 +26,7 @@ class JobContext:
     metrics: RunMetrics
     runs: list[RunMetrics] = field(default_factory=list)
     """Those of all jobs of this run, of the job itself first."""
-    lock: HomeLock = field(default_factory=NoLock)
+    check_lock: CheckLock = unlocked
 
     def of(self, job: str) -> "JobContext":
         metrics = RunMetrics(job)

@@ -13,8 +13,9 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TextIO
 
 from pyspark.sql import SparkSession
@@ -24,7 +25,7 @@ from app.pipeline.context import Job, JobContext, LocalHome
 from app.pipeline.jobs import JOBS
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.faults import SPARK_FAILED, explain, masked
-from app.pipeline.spark.home_lock import home_lock
+from app.pipeline.spark.home_lock import file_lock, home_lock, unlocked
 from app.pipeline.spark.java import find_java
 from app.pipeline.spark.jdbc import check_reachable, check_url, jdbc_source
 from app.pipeline.spark.jdbc_driver import find_driver
@@ -110,54 +111,71 @@ def parser_of(prog: str = "klamm pipeline", service: Service | None = None) -> a
 
 
 def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: list[RunMetrics]) -> int:
-    spark: SparkSession | None = None
-    try:
-        refuse_unknown_variables(os.environ)
-        if arguments.jdbc_url is not None:
-            check_url(arguments.jdbc_url, "--jdbc-url")
-        job.check(arguments)
-        if job.database == "always":
-            # A missing password is reported before Spark starts, which takes seconds.
-            jdbc_source(arguments, os.environ)
-        home = home_of(arguments, os.environ)
-        check_files(arguments, home, os.environ, writes_home=job.writes_home)
-        folder = local_folder(arguments, home, os.environ)
-        if folder is not None:
-            job.check_home(arguments, LocalHome(folder))
-        options = _options(job, arguments, console)
-        if job.database == "always":
-            check_reachable(arguments, os.environ)
-        with _quiet_python(debug=arguments.debug):
-            with console.step(f"starting Spark ({_where(options)})"):
-                spark = spark_session(options)
-            if ships(spark):
-                with console.step("sending Klamm to the executors"):
-                    ship(spark)
-            with listed_once():
-                return _run(job, JobContext(spark, Home(home), console, runs[0], runs), arguments)
-    except KeyboardInterrupt:
-        console.warn("interrupted; what was written is complete, and the job can be run again")
-        return INTERRUPTED
-    except Exception as fault:  # noqa: BLE001 - every fault becomes one line
-        if arguments.debug:
-            console.warn(masked(traceback.format_exc(), os.environ))
-        text, status = explain(fault, os.environ)
-        console.warn(text if arguments.debug or status == PipelineError.exit_code else f"{text} (--debug shows all)")
-        return status
-    finally:
-        # Only now: Spark's errors ask the JVM for their text.
-        if spark is not None:
-            with suppress(Exception):
-                spark.stop()
+    # What is held ends only now: Spark, as its errors ask the JVM for their text, and after it the home's lock.
+    with ExitStack() as held:
+        try:
+            return _run(job, arguments, console, runs, held)
+        except KeyboardInterrupt:
+            console.warn("interrupted; what was written is complete, and the job can be run again")
+            return INTERRUPTED
+        except Exception as fault:  # noqa: BLE001 - every fault becomes one line
+            if arguments.debug:
+                console.warn(masked(traceback.format_exc(), os.environ))
+            text, status = explain(fault, os.environ)
+            is_whole = arguments.debug or status == PipelineError.exit_code
+            console.warn(text if is_whole else f"{text} (--debug shows all)")
+            return status
 
 
-def _run(job: Job, context: JobContext, arguments: argparse.Namespace) -> int:
-    if not job.writes_home:
-        return job.run(context, arguments)
+def _run(job: Job, arguments: argparse.Namespace, console: Console, runs: list[RunMetrics], held: ExitStack) -> int:
+    home = _checked(job, arguments)
+    options = _options(job, arguments, console)
+    if job.database == "always":
+        check_reachable(arguments, os.environ)
     room = job.room(arguments)
-    home = Home(context.home.room(room)) if room else context.home
-    with home_lock(home, job.name, context.console.note, context.spark) as lock:
-        return job.run(replace(context, lock=lock), arguments)
+    place = Home(home).room(room) if room else home
+    folder, check_lock = _known_folder(arguments, home, place), unlocked
+    if job.writes_home and folder is not None:
+        check_lock = held.enter_context(file_lock(folder, job.name))
+    with _quiet_python(debug=arguments.debug), listed_once():
+        with console.step(f"starting Spark ({_where(options)})"):
+            spark = spark_session(options)
+        held.callback(_stop, spark)
+        if ships(spark):
+            with console.step("sending Klamm to the executors"):
+                ship(spark)
+        if job.writes_home and folder is None:
+            check_lock = held.enter_context(home_lock(spark, place, job.name, console.warn))
+        context = JobContext(spark, Home(home), console, runs[0], runs, check_lock)
+        return job.run(context, arguments)
+
+
+def _checked(job: Job, arguments: argparse.Namespace) -> str:
+    """The home, after all that can be checked without Java, Spark and the network."""
+    refuse_unknown_variables(os.environ)
+    if arguments.jdbc_url is not None:
+        check_url(arguments.jdbc_url, "--jdbc-url")
+    job.check(arguments)
+    if job.database == "always":
+        # A missing password is reported before Spark starts, which takes seconds.
+        jdbc_source(arguments, os.environ)
+    home = home_of(arguments, os.environ)
+    check_files(arguments, home, os.environ, writes_home=job.writes_home)
+    folder = local_folder(arguments, home, os.environ)
+    if folder is not None:
+        job.check_home(arguments, LocalHome(folder))
+    return home
+
+
+def _known_folder(arguments: argparse.Namespace, home: str, place: str) -> Path | None:
+    """The folder that the job writes into; None if it may be on another file system, which Spark knows."""
+    is_known = home.startswith("file:") or local_folder(arguments, home, os.environ) is not None
+    return Path(place.removeprefix("file:")) if is_known else None
+
+
+def _stop(spark: SparkSession) -> None:
+    with suppress(Exception):
+        spark.stop()
 
 
 def _options(job: Job, arguments: argparse.Namespace, console: Console) -> SessionOptions:

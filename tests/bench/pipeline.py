@@ -74,7 +74,6 @@ def _costs(server: Server, size: int, home: Path) -> list[tuple[str, Cost]]:
         "hygiene": ["hygiene", "--min-days", "0", "--resources", str(home / "resources.parquet")],
         "report": ["report"],
         "what-if": ["what-if", "--delete", str(home / "change.json")],
-        "who": ["who", "topic:team1.app1.topic541"],
     }
     return [*exported, *((job, _cost(dsn, home, arguments)) for job, arguments in jobs.items())]
 

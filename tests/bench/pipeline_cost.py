@@ -10,7 +10,7 @@ from types import ModuleType
 
 from pyspark.sql import SparkSession
 
-from app.pipeline.jobs import effective, export, hygiene, ingest, nightly, report, snapshot, what, what_if, who
+from app.pipeline.jobs import effective, export, hygiene, ingest, nightly, report, snapshot, what_if
 from app.pipeline.spark.jdbc_driver import find_driver
 from app.pipeline.spark.session import SessionOptions, spark_session
 from tests.bench.aged_home import AgedHome
@@ -104,8 +104,6 @@ def _day(spark: SparkSession, aged: AgedHome, day: int) -> _Costs:
         (ingest, decisions),
         (snapshot, []),
         (effective, []),
-        (who, [f"topic:{asked.resource_name}"]),
-        (what, [asked.principal]),
         (hygiene, ["--min-days", "0"]),
         (report, []),
         (what_if, ["--delete", str(change)]),

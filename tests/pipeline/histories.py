@@ -25,7 +25,7 @@ from app.formats.database_url import DatabaseUrl
 from app.pipeline.context import JobContext
 from app.pipeline.history.export import records_of, whole_export
 from app.pipeline.history.schemas import BINDING_FIELDS
-from app.pipeline.spark.home_lock import home_lock
+from app.pipeline.spark.home_lock import file_lock
 from app.pipeline.spark.jdbc import PASSWORD_VARIABLE
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
@@ -142,8 +142,9 @@ def run_job(spark: SparkSession, job: ModuleType, home: Path, dsn: str, *argumen
     parser.add_argument("--jdbc-url")
     parser.add_argument("--jdbc-user")
     context, said = context_of(spark, home)
-    with home_lock(context.home, "test", spark=spark) as lock:
-        status = job.run(replace(context, lock=lock), parser.parse_args([*jdbc_arguments(dsn), *arguments]))
+    with file_lock(home, "test") as check_lock:
+        context = replace(context, check_lock=check_lock)
+        status = job.run(context, parser.parse_args([*jdbc_arguments(dsn), *arguments]))
     return Run(status, said.getvalue(), context.metrics.counts)
 
 

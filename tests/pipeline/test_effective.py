@@ -8,8 +8,7 @@ from app.core.access.host_keys import client_key, host_key
 from app.core.kafka.codes import WILDCARD_PRINCIPAL
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import ClientAddress, parse_address
-from app.pipeline.access.effective import expanded, masks_of, nodes_of
-from app.pipeline.access.lookup import Answer, Mask, answers_of
+from app.pipeline.access.effective import Answer, Mask, answers_for, expanded, masks_of, nodes_of
 from app.pipeline.history.schemas import MASKS, NODES
 from tests.images import image_of
 from tests.pipeline.random_stores import (
@@ -96,7 +95,12 @@ def test_both_forms_answer_every_question_as_core_does(tables: Tables, *, allow_
 def test_the_pair_table_holds_the_rows_that_its_docstring_promises(tables: Tables) -> None:
     assert set(tables.answers) == set(tables.masks)
     for resource, masks in tables.masks.items():
-        assert sorted(tables.answers[resource]) == sorted(answers_of(masks)), resource
+        everyone = [mask for mask in masks if mask.principal == WILDCARD_PRINCIPAL]
+        expected = list(answers_for(WILDCARD_PRINCIPAL, everyone))
+        for principal in {mask.principal for mask in masks} - {WILDCARD_PRINCIPAL}:
+            own = [mask for mask in masks if mask.principal == principal]
+            expected += answers_for(principal, [*own, *everyone])
+        assert sorted(tables.answers[resource]) == sorted(expected), resource
 
 
 def test_each_pattern_that_covers_a_resource_stands_beside_it_once(tables: Tables) -> None:

@@ -12,7 +12,7 @@ from app.pipeline.history.log_files import NOTHING, Content, LogFile, Taken
 from app.pipeline.history.log_pieces import finished_batches, in_turn
 from app.pipeline.history.schemas import FILES
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.home_lock import NoLock
+from app.pipeline.spark.home_lock import unlocked
 from tests.pipeline.ingesting import Place, decisions, line_of
 
 
@@ -87,18 +87,25 @@ def test_a_file_that_gives_no_line_is_not_marked_as_read(place: Place, skips: bo
 
 
 def test_what_was_written_late_by_a_run_that_had_lost_the_home_is_not_read() -> None:
-    first = Turn.begin(NoLock(), {})
-    assert (first.generation, first.after) == (1, -1)
+    first = Turn.begin(unlocked, {})
+    assert (first.generation, first.after) == (first.began, -1)
     assert first.batch(1) == first.began + 1 > 1_700_000_000_000
     of_first = {"generation": 1, "after": -1}
-    second = Turn.begin(NoLock(), {100: of_first})
-    assert (second.generation, second.after) == (2, 100)
-    assert Turn.begin(NoLock(), {1 << 50: of_first}).batch(0) == (1 << 50) + 1
+    second = Turn.begin(unlocked, {100: of_first})
+    assert (second.generation, second.after) == (second.began, 100)
+    # Also for a clock that was set back.
+    ahead = {1 << 50: {"generation": 1 << 50, "after": -1}}
+    assert Turn.begin(unlocked, ahead).generation == Turn.begin(unlocked, ahead).batch(0) == (1 << 50) + 1
     of_second = {"generation": 2, "after": 100}
     written = {100: of_first, 101: of_first, 200: of_second, 201: of_second}
     assert set(in_turn(written)) == {100, 200, 201}
     # What is late itself makes nobody else late; who has found it, takes it as it is.
     assert set(in_turn({100: of_first, 101: of_first, 200: {"generation": 2, "after": 101}})) == {100, 101, 200}
+    # Two that had found the same, of which the first wrote late.
+    while (third := Turn.begin(unlocked, {100: of_first})).began == second.began:
+        pass
+    both = {each.batch(0): {"generation": each.generation, "after": each.after} for each in (second, third)}
+    assert set(in_turn({100: of_first, **both})) == {100, third.batch(0)}
 
 
 def test_parts_of_streams_are_told_apart(spark: SparkSession) -> None:

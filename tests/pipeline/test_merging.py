@@ -15,7 +15,7 @@ from app.pipeline.history.log_pieces import merged_days, merged_room
 from app.pipeline.history.merging import merge_days, remove_merged
 from app.pipeline.history.schemas import DECISIONS, USES
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.home_lock import NoLock
+from app.pipeline.spark.home_lock import unlocked
 from app.pipeline.spark.storage import Home, read_documents, remove
 from tests.pipeline.logs import BEGAN, loaded, log_frame, logged, random_questions, save_log
 from tests.pipeline.random_stores import random_acls
@@ -66,7 +66,7 @@ def test_merged_days_hold_what_their_batches_held(spark: SparkSession, batches: 
     assert before == _shown(raw)
 
     # The last day goes on, and is left alone. Nothing that somebody may be reading is taken away.
-    assert merge_days(spark, batches.home, NoLock()) == ["2026-11-01", "2026-11-02"]
+    assert merge_days(spark, batches.home, unlocked) == ["2026-11-01", "2026-11-02"]
     assert "log 01 batch=0" in batches.files()
     assert batches.stored() == before
     remove_merged(spark, batches.home)
@@ -88,9 +88,9 @@ def test_merged_days_hold_what_their_batches_held(spark: SparkSession, batches: 
 
     # One late line is left for itself, the second begins the day anew, under another number.
     batches.add(4, [0])
-    assert merge_days(spark, batches.home, NoLock()) == []
+    assert merge_days(spark, batches.home, unlocked) == []
     batches.add(5, [0])
-    assert merge_days(spark, batches.home, NoLock()) == ["2026-11-01"]
+    assert merge_days(spark, batches.home, unlocked) == ["2026-11-01"]
     remove_merged(spark, batches.home)
     assert {each for each in batches.files() if " 01 " in each} == {"log 01 batch=-6", "uses 01 batch=-6"}
     assert batches.stored() == _shown(log_frame(spark, batches.rows))
@@ -105,11 +105,11 @@ def test_a_merge_that_is_killed_changes_nothing_and_one_that_lost_something_is_n
     with monkeypatch.context() as patch:
         patch.setattr(merging, "write_document", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            merge_days(spark, batches.home, NoLock())
+            merge_days(spark, batches.home, unlocked)
     assert batches.stored() == before
     remove_merged(spark, batches.home)
     assert not any("batch=-" in each for each in batches.files())
-    assert merge_days(spark, batches.home, NoLock()) == ["2026-11-01"]
+    assert merge_days(spark, batches.home, unlocked) == ["2026-11-01"]
     remove_merged(spark, batches.home)
     assert batches.stored() == before
 
@@ -129,7 +129,7 @@ def test_a_merge_that_is_killed_changes_nothing_and_one_that_lost_something_is_n
 def test_a_day_of_many_batches_is_merged_while_it_goes_on(spark: SparkSession, batches: Batches) -> None:
     for number in range(7):
         batches.add(number, [0])
-    assert merge_days(spark, batches.home, NoLock()) == []
+    assert merge_days(spark, batches.home, unlocked) == []
     batches.add(7, [0])
-    assert merge_days(spark, batches.home, NoLock()) == ["2026-11-01"]
+    assert merge_days(spark, batches.home, unlocked) == ["2026-11-01"]
     assert batches.pieces() == {("2026-11-01", -8)}

@@ -15,8 +15,7 @@ from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, PatternType, ResourceType
 from app.core.kafka.operations import DENY_MASK, supported_operations, to_bit_field
-from app.pipeline.access.effective import expanded, masks_of, nodes_of
-from app.pipeline.access.lookup import Answer
+from app.pipeline.access.effective import Answer, expanded, masks_of, nodes_of
 from app.pipeline.history.schemas import BINDING_FIELDS
 from tests.images import image_of, numbered
 from tests.pipeline.random_stores import acl_frame, resource_frame

@@ -2,14 +2,14 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 from pathlib import Path
 from random import Random
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from app.core.authorize import Authorization
 from app.core.kafka.bindings import StandardAcl
@@ -22,8 +22,8 @@ from app.pipeline.history.decision_log import uses_of
 from app.pipeline.history.log_pieces import hours_of, logged_hours
 from app.pipeline.history.records import changes_by_hour
 from app.pipeline.history.schemas import DECISIONS, FINDINGS, FLIPS, RECORDS
-from app.pipeline.report import heat, lookup
-from app.pipeline.report.figures import AccessFigures, LookupFigures, Question
+from app.pipeline.report import heat
+from app.pipeline.report.figures import AccessFigures, Question
 from app.pipeline.report.heat import OTHERS
 from app.pipeline.report.reach import EVERYONE, QUESTIONS, open_by_default, reach, read_teams
 from app.pipeline.report.totals import decision_figures, growth_figures, hygiene_figures, what_if_figures
@@ -70,11 +70,7 @@ def prefix_of(name: str) -> str:
     return found[1] if found else name
 
 
-def alone(principal: str) -> str:
-    return principal
-
-
-def by_core(acls: Sequence[StandardAcl], *, allow_everyone: bool, team: Callable[[str], str] = team_of) -> Reached:
+def by_core(acls: Sequence[StandardAcl], *, allow_everyone: bool) -> Reached:
     """(team, type, name) -> operations that anybody of the team can use there, as core decides at every address."""
     config = AuthorizerConfig(allow_everyone_if_no_acl_found=allow_everyone)
     # What User:* is given is not theirs; what it is denied is denied to them.
@@ -90,7 +86,7 @@ def by_core(acls: Sequence[StandardAcl], *, allow_everyone: bool, team: Callable
                 kind, operation = ResourceType[question.resource_type], AclOperation[question.operation]
                 for name in NAMES:
                     if caller.decide(operation, kind, name).allowed:
-                        reached[team(principal), kind.name, name].add(operation.name)
+                        reached[team_of(principal), kind.name, name].add(operation.name)
     return reached
 
 
@@ -116,14 +112,13 @@ def test_the_heat_map_counts_what_core_allows(
     monkeypatch.setattr(heat, "MOST_PREFIXES", room[1])
     acls = random_acls(seed, per_type=12 if allow_everyone else 60)
     tables = tables_of(spark, acls)
-    apart = resource_frame(spark, NAMES[::2])
-    reached = reach(tables, None, apart, allow_everyone=allow_everyone).cache()
+    reached = reach(tables, None, allow_everyone=allow_everyone).cache()
     expected = by_core(acls, allow_everyone=allow_everyone)
     found: Reached = defaultdict(set)
-    for row in reached.where("bits <> 0").collect():
-        assert (row["principal"] is None) == (row["resource_name"] not in NAMES[::2])
+    for row in reached.collect():
         place = (row["team"], row["resource_type"], row["resource_name"])
-        found[place] |= {each.name for each in AclOperation if row["bits"] >> each & 1}
+        assert place not in found
+        found[place] = {each.name for each in AclOperation if row["bits"] >> each & 1}
     assert found == expected
     opened = open_by_default(tables).count() if allow_everyone else 0
     figures = heat.heat_figures(reached, tables.resources, open_by_default=opened)
@@ -153,73 +148,6 @@ def counted(figures: AccessFigures, expected: Reached) -> Counter[tuple[Question
         for operation in operations:
             cells[Question(operation, kind), row, column].add(name)
     return Counter({cell: len(names) for cell, names in cells.items()})
-
-
-def looked_up(tables: EffectiveTables, decisions: DataFrame) -> LookupFigures:
-    kept = lookup.kept_resources(tables, decisions)
-    reached = reach(tables, None, lookup.names_of(kept, tables), allow_everyone=False)
-    return lookup.lookup_figures(tables, decisions, None, kept, reached)
-
-
-def test_the_lookup_names_whom_core_allows_and_when_it_was_last_used(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lookup, "MOST_NAMES", 4)
-    acls = random_acls(5, per_type=40)
-    expected = by_core(acls, allow_everyone=False, team=alone)
-    asked = [
-        (AT + timedelta(minutes=at), principal, operation, name, result)
-        for at, (principal, operation, name, result) in enumerate(
-            [
-                ("User:a", "READ", "a", "ALLOWED"),
-                ("User:a", "READ", "ab", "ALLOWED"),
-                ("User:unknown", "WRITE", "a", "DENIED"),
-                ("User:a", "READ", "a", "ALLOWED"),
-                ("User:a", "WRITE", "ab", "ALLOWED"),
-            ]
-        )
-    ]
-    log = [
-        (time, "e", 1, who, "10.0.0.1", *[None] * 7, operation, "TOPIC", name, result, "r", None, 1.0, None)
-        for time, who, operation, name, result in asked
-    ]
-    decisions = spark.createDataFrame(log, DECISIONS)
-    tables = tables_of(spark, acls)
-    found = looked_up(tables, decisions)
-    assert {(each.resource_type, each.name) for each in found.resources} == {
-        (kind, name) for kind in ("TOPIC", "GROUP", "TRANSACTIONAL_ID") for name in NAMES
-    }
-    for each in found.resources:
-        for operation, some in (("READ", each.readers), ("WRITE", each.writers)):
-            able = [
-                who
-                for (who, kind, name), operations in expected.items()
-                if (kind, name) == (each.resource_type, each.name) and operation in operations
-            ]
-            able.sort(key=lambda who: (who != WILDCARD_PRINCIPAL, who))
-            assert (some.count, list(some.first)) == (len(able), able[:4]), (each, operation)
-    at = int(AT.timestamp())
-    used = {(each.name, each.last_read, each.last_write) for each in found.resources if each.resource_type == "TOPIC"}
-    assert used >= {("a", at + 180, None), ("ab", at + 60, at + 240), ("abc", None, None)}
-    assert [each.name for each in found.resources[:2]] == ["ab", "a"]
-    principals = {each.name: each for each in found.principals}
-    assert principals.keys() == {acl.binding.principal for acl in acls} | {"User:a", "User:unknown"}
-    assert (principals["User:a"].last_allowed, principals["User:a"].last_denied) == (at + 240, None)
-    assert (principals["User:unknown"].last_denied, principals["User:unknown"].patterns.count) == (at + 120, 0)
-    for principal, entry in principals.items():
-        own = {
-            (acl.binding.resource_type, acl.binding.pattern_type, acl.binding.resource_name, acl.binding.host)
-            for acl in acls
-            if acl.binding.principal == principal
-        }
-        assert (entry.patterns.count, len(entry.patterns.first)) == (len(own), min(len(own), 4))
-
-    monkeypatch.setattr(lookup, "MOST_RESOURCES", 5)
-    monkeypatch.setattr(lookup, "MOST_PRINCIPALS", 2)
-    cut = looked_up(tables, decisions)
-    assert list(cut.resources) == list(found.resources[:5])
-    assert [each.name for each in cut.principals] == ["User:a", "User:unknown"]
-    assert (cut.more_resources, cut.more_principals) == (3 * len(NAMES) - 5, len(principals) - 2)
 
 
 def test_teams_come_from_a_file_where_it_names_them(spark: SparkSession, tmp_path: Path) -> None:

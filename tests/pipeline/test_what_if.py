@@ -28,7 +28,7 @@ from app.pipeline.history.schemas import FILES, FLIPS
 from app.pipeline.history.snapshot import Snapshot, save_snapshot
 from app.pipeline.jobs import what_if
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.home_lock import NoLock
+from app.pipeline.spark.home_lock import unlocked
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
 from app.pipeline.spark.storage import Home, read_documents
@@ -111,7 +111,7 @@ class Place:
         lines = [json.dumps({**row, "time": row["time"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")}).encode() for row in log]
         frame = spark.createDataFrame([(line, "f") for line in lines], "value binary, file string")
         rows = parsed(frame, {"f": 0}).where("stream IS NULL")
-        write_batch(self.home, rows, spark.createDataFrame([], FILES), 0, Turn.begin(NoLock(), {}))
+        write_batch(self.home, rows, spark.createDataFrame([], FILES), 0, Turn.begin(unlocked, {}))
         self.said = io.StringIO()
 
     def run(self, *options: str) -> int:

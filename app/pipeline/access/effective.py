@@ -13,17 +13,17 @@ its effective_mask. Without any row for r allow.everyone.if.no.acl.found decides
 Super users are allowed everything whatever the tables say: they are configuration, not ACLs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from app.core.access.host_keys import NOBODY, host_key
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
-from app.pipeline.access.lookup import Mask, answers_for
 from app.pipeline.access.patterns import PATTERN, RESOURCE, by_pattern, covering_patterns, patterns_of
 from app.pipeline.history.schemas import MASKS, NODES, RESOURCES, columns
 from app.pipeline.history.snapshot import SavedResults, Snapshot
@@ -37,6 +37,25 @@ _EXPANDED = columns(
     """resource_type string, resource_name string, principal string, host string, allow_mask int, deny_mask int,
     effective_mask int"""
 )
+
+
+class Mask(NamedTuple):
+    """What one pattern gives, or all that cover a resource."""
+
+    principal: str
+    host: str
+    allow_mask: int
+    deny_mask: int
+
+
+class Answer(NamedTuple):
+    """On one resource, with everything that covers it folded in."""
+
+    principal: str
+    host: str
+    allow_mask: int
+    deny_mask: int
+    effective_mask: int
 
 
 def masks_of(acls: DataFrame) -> DataFrame:
@@ -114,6 +133,25 @@ def _fold_hosts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield batch_of(rows, _EXPANDED)
                 rows = []
     yield batch_of(rows, _EXPANDED)
+
+
+def answers_for(principal: str, masks: Iterable[Mask]) -> Iterator[Answer]:
+    """The rows of one principal and resource, from all masks that concern both: one for `*`, one for each host."""
+    hosts: dict[str, tuple[str, int, int]] = {"": (WILDCARD, 0, 0)}
+    for mask in masks:
+        key = host_key(mask.host)
+        if key != NOBODY:
+            host, allow, deny = hosts.get(key, (mask.host, 0, 0))
+            hosts[key] = min(host, mask.host), allow | mask.allow_mask, deny | mask.deny_mask
+    # Sorted by key, a host comes after all hosts that cover it. The stack holds exactly those, because hosts nest.
+    wider: list[tuple[str, int, int]] = []
+    for key, (host, own_allow, own_deny) in sorted(hosts.items()):
+        while wider and not key.startswith(wider[-1][0]):
+            wider.pop()
+        _, above_allow, above_deny = wider[-1] if wider else ("", 0, 0)
+        allow, deny = own_allow | above_allow, own_deny | above_deny
+        wider.append((key, allow, deny))
+        yield Answer(principal, host, allow, deny, allow & ~deny)
 
 
 def _masks_in(pair: dict[str, Any]) -> Iterator[Mask]:

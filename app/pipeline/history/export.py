@@ -23,7 +23,7 @@ from app.pipeline.history.records import CREATED, changes_by_hour, record_of
 from app.pipeline.history.schemas import ACLS, BATCH, DAY, RECORDS
 from app.pipeline.history.source import Head, ranges, read_changed_terms, read_records, read_table
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.home_lock import HomeLock
+from app.pipeline.spark.home_lock import CheckLock
 from app.pipeline.spark.jdbc import JdbcSource
 from app.pipeline.spark.storage import Home
 
@@ -36,7 +36,7 @@ class Copying:
 
     source: JdbcSource
     home: Home
-    lock: HomeLock
+    check_lock: CheckLock
     head: Head
     after: int
     through: int
@@ -87,7 +87,7 @@ def export_batch(spark: SparkSession, copying: Copying, most_ranges: int) -> Bat
         copying.head.read_at.isoformat() if copying.through == copying.head.last_offset else None,
         tokens_of(epochs_between(epochs, copying.after, copying.through)),
     )
-    copying.lock.check()
+    copying.check_lock()
     write_batch(spark, copying.home, batch)
     return batch
 

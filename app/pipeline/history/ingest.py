@@ -22,7 +22,7 @@ from app.pipeline.history.line_reader import FAULT, PARSED, PLACE, parse_batches
 from app.pipeline.history.log_files import NOTHING, Content, LogFile, Taken, files_in
 from app.pipeline.history.log_pieces import batch_room, hour, sums
 from app.pipeline.history.schemas import FILES, LONG_MAX
-from app.pipeline.spark.home_lock import HomeLock
+from app.pipeline.spark.home_lock import CheckLock
 from app.pipeline.spark.storage import Home, versions, write_document
 
 # How far a service's clock may be ahead of this one.
@@ -32,20 +32,21 @@ _MOST_BYTES = str(1 << 50)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One run: `generation` is greater than that of all runs before it that have finished a batch, and `after` is the
-    last batch that it found. `began` is in milliseconds since 1970.
+    """One run: `generation` is greater than that of any run that began before it, and `after` is the last batch that it
+    found. `began` is in milliseconds since 1970.
     """
 
-    lock: HomeLock
+    check_lock: CheckLock
     generation: int
     after: int
     began: int
 
     @classmethod
-    def begin(cls, lock: HomeLock, finished: Mapping[int, Mapping[str, Any]]) -> "Turn":
-        # The lock starts again if a home was moved.
+    def begin(cls, check_lock: CheckLock, finished: Mapping[int, Mapping[str, Any]]) -> "Turn":
+        began = time.time_ns() // 1_000_000
         last = max((manifest["generation"] for manifest in finished.values()), default=0)
-        return cls(lock, max(lock.generation, last + 1), max(finished, default=-1), time.time_ns() // 1_000_000)
+        # Of a run that has finished no batch only its beginning tells that it was before.
+        return cls(check_lock, max(began, last + 1), max(finished, default=-1), began)
 
     def batch(self, at: int) -> int:
         """A number that no other run's batch has, so that what a killed run left behind is never read."""
@@ -114,7 +115,7 @@ def write_batch(home: Home, rows: DataFrame, files: DataFrame, number: int, turn
         if count:
             numbered = frame.withColumn("batch", sf.lit(number)).write.partitionBy(*by, "batch")
             numbered.mode("overwrite").option("partitionOverwriteMode", "dynamic").parquet(home.room("decisions", room))
-    turn.lock.check()
+    turn.check_lock()
     write_document(rows.sparkSession, batch_room(home, number), manifest)
     return manifest
 

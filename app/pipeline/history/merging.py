@@ -14,7 +14,7 @@ from app.pipeline.history.decision_log import DecisionLog, open_log, uses_of
 from app.pipeline.history.log_pieces import Piece, hours_of, merged_room, pieces_of
 from app.pipeline.history.schemas import DECISIONS
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
-from app.pipeline.spark.home_lock import HomeLock
+from app.pipeline.spark.home_lock import CheckLock
 from app.pipeline.spark.storage import Home, existing, remove, versions, write_document
 
 _MOST_BATCHES = 8
@@ -23,7 +23,7 @@ _ROWS_PER_FILE = 1_000_000
 _PLACE = re.compile(r"/day=(\d{4}-\d\d-\d\d)/batch=(-?\d+)/[^/]+\.parquet$")
 
 
-def merge_days(spark: SparkSession, home: Home, lock: HomeLock) -> list[str]:
+def merge_days(spark: SparkSession, home: Home, check_lock: CheckLock) -> list[str]:
     """The days that were merged: those that are over, and those with many batches."""
     try:
         log = open_log(spark, home)
@@ -34,7 +34,7 @@ def merge_days(spark: SparkSession, home: Home, lock: HomeLock) -> list[str]:
         by_day[piece.day].append(piece)
     worth = sorted(day for day, pieces in by_day.items() if _is_worth_it(pieces, is_over=day < max(by_day)))
     for day in worth:
-        _merge(log, day, by_day[day], lock)
+        _merge(log, day, by_day[day], check_lock)
     return worth
 
 
@@ -59,7 +59,7 @@ def _is_worth_it(pieces: Sequence[Piece], *, is_over: bool) -> bool:
     return len(fresh) >= _MOST_BATCHES or (is_over and (len(fresh) > 1 or len(fresh) == len(pieces)))
 
 
-def _merge(log: DecisionLog, day: str, pieces: Sequence[Piece], lock: HomeLock) -> None:
+def _merge(log: DecisionLog, day: str, pieces: Sequence[Piece], check_lock: CheckLock) -> None:
     spark, home = log.spark, log.home
     through = max(piece.batch if not piece.is_merged else -piece.batch - 1 for piece in pieces)
     # A number that no other state of the day has had, as its files may be being read.
@@ -77,7 +77,7 @@ def _merge(log: DecisionLog, day: str, pieces: Sequence[Piece], lock: HomeLock) 
             "`klamm pipeline ingest` again"
         )
     uses_of(written).coalesce(files).write.mode("overwrite").parquet(rooms["uses"])
-    lock.check()
+    check_lock()
     manifest = {
         "job": "ingest",
         "day": day,

@@ -14,9 +14,7 @@ from app.pipeline.jobs import (
     reconcile,
     report,
     snapshot,
-    what,
     what_if,
-    who,
 )
 
 JOBS: tuple[Job, ...] = (
@@ -25,8 +23,6 @@ JOBS: tuple[Job, ...] = (
     reconcile.JOB,
     ingest.JOB,
     effective.JOB,
-    who.JOB,
-    what.JOB,
     hygiene.JOB,
     what_if.JOB,
     propose.JOB,

@@ -1,4 +1,4 @@
-"""`effective`: all ACLs over all resources, for `who`, `what`, hygiene and the report."""
+"""`effective`: all ACLs over all resources, for hygiene and the report."""
 
 import argparse
 

@@ -65,7 +65,7 @@ def _copy_new(context: JobContext, source: JdbcSource, exported: Exported | None
         return
     for first, through in stretches(after, head.last_offset, most_ranges):
         with context.console.step(f"copying offsets {first + 1:,} to {through:,}"):
-            copying = Copying(source, context.home, context.lock, head, first, through, previous)
+            copying = Copying(source, context.home, context.check_lock, head, first, through, previous)
             batch = export_batch(context.spark, copying, most_ranges)
         previous = bytes.fromhex(batch.hash)
         _tell(context, source, head.epochs.token_of(through))

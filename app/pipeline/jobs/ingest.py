@@ -61,7 +61,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     remove_merged(context.spark, context.home)
     status = _ingest(context, arguments)
     with context.console.step("merging the batches of days"):
-        merge_days(context.spark, context.home, context.lock)
+        merge_days(context.spark, context.home, context.check_lock)
     return status
 
 
@@ -71,7 +71,7 @@ def _ingest(context: JobContext, arguments: argparse.Namespace) -> int:
     known = known_files(spark, home, finished)
     with context.console.step(f"looking for new files in {', '.join(folders)}"):
         files = new_files(spark, folders, known)
-    turn = Turn.begin(context.lock, finished)
+    turn = Turn.begin(context.check_lock, finished)
     ingesting = Ingesting(spark, home, folders, Taken(known), turn, arguments.skip_unreadable_files)
     done = _take(context, ingesting, files, arguments.files_at_once)
     return _say(context, done, fails=arguments.fail_on_quarantine)

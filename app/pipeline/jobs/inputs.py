@@ -1,30 +1,22 @@
 """Options that several jobs share, and the data that is read by them."""
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
 
-from app.core.kafka.configs import SUPER_USERS, parse_configs
-from app.core.kafka.errors import InvalidRequestException
-from app.core.kafka.hosts import ClientAddress, parse_address
 from app.formats.arguments import whole_number
 from app.pipeline.access.replay import DEFAULT_BUCKETS
 from app.pipeline.access.resources import read_resources, resource_list, seen_resources
 from app.pipeline.context import JobContext, LocalHome
 from app.pipeline.history.decision_log import open_log
 from app.pipeline.history.retention import KEPT, remove_old
-from app.pipeline.history.schemas import BINDING_FIELDS, INT_MAX, LONG_MAX, rfc3339
+from app.pipeline.history.schemas import INT_MAX, LONG_MAX
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
 from app.pipeline.spark.options import parse_time
 
 _MOST_BUCKETS = 10_000
 _SHOWN = 20
 _OFFSETS_SHOWN = 5
-_MOST_ACLS = 100_000
-"""How many ACLs one question is answered from; for more there is `effective --expanded`."""
 
 
 def add_offset(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +41,7 @@ def add_keep(parser: argparse.ArgumentParser) -> None:
 
 def keep_latest(context: JobContext, job: str, keep: int, made: int) -> None:
     """Call this at the end, once the results at the offset `made` are complete."""
-    context.lock.check()
+    context.check_lock()
     gone = remove_old(context.spark, context.home, job, keep, made)
     context.metrics.count("results_removed", len(gone))
     if gone:
@@ -162,73 +154,3 @@ def add_buckets(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_BUCKETS,
         help=f"how many parts principals are split into; more take less memory each ({DEFAULT_BUCKETS})",
     )
-
-
-def add_host(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--host", metavar="ADDRESS", type=_address, help="only what holds for a client at this address")
-
-
-def _address(text: str) -> ClientAddress:
-    try:
-        return parse_address(text)
-    except InvalidRequestException:
-        raise PipelineError(f"`{text}` is not an address; use one such as 10.1.2.3 or 2001:db8::1") from None
-
-
-def principal_name(text: str) -> str:
-    if ":" not in text:
-        raise PipelineError(f"`{text}` is not a principal; write it with its type, such as `User:{text or 'alice'}`")
-    return text
-
-
-def few(acls: DataFrame) -> list[dict[str, str]]:
-    shown = acls.select("id", *BINDING_FIELDS, sf.coalesce(rfc3339("expires_s"), sf.lit("")).alias("until"))
-    rows = [row.asDict() for row in shown.limit(_MOST_ACLS + 1).collect()]
-    if len(rows) > _MOST_ACLS:
-        raise PipelineError(
-            f"more than {_MOST_ACLS:,} ACLs apply to it, too many for one answer; run `klamm pipeline effective "
-            "--expanded` and query its table"
-        )
-    return rows
-
-
-@dataclass(frozen=True, slots=True)
-class SuperUsers:
-    names: frozenset[str]
-    named_by: str
-    note: str
-    """For the reader; may be empty."""
-
-
-def add_super_users(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--super-users",
-        metavar="PRINCIPALS",
-        type=_super_users,
-        help="super.users that the service is started with, such as User:alice;User:bob; used unless the store has "
-        "super.users",
-    )
-
-
-def super_users_of(configs: Mapping[str, str], given: frozenset[str] | None) -> SuperUsers:
-    stored = configs.get(SUPER_USERS)
-    if stored is not None:
-        ignored = (
-            "--super-users is not used: the store has super.users, which override those that the service is started "
-            "with"
-        )
-        return SuperUsers(_super_users(stored), SUPER_USERS, ignored if given is not None else "")
-    if given is not None:
-        return SuperUsers(given, "--super-users", "")
-    missing = (
-        "no super users are shown: the store has none, and does not know those that the service is started with; "
-        "give them with --super-users"
-    )
-    return SuperUsers(frozenset(), SUPER_USERS, missing)
-
-
-def _super_users(text: str) -> frozenset[str]:
-    try:
-        return parse_configs({SUPER_USERS: text}).super_users
-    except InvalidRequestException as fault:
-        raise PipelineError(f"{fault.message}; write them as User:alice;User:bob") from None

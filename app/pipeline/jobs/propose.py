@@ -29,7 +29,6 @@ from app.pipeline.jobs.inputs import (
     add_top,
     check_period,
     log_is_there,
-    principal_name,
 )
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.row_output import write_whole
@@ -66,7 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _principal(text: str) -> str:
     if text == WILDCARD_PRINCIPAL:
         raise PipelineError(f"`{text}` stands for every principal; name one principal, or a --team")
-    return principal_name(text)
+    if ":" not in text:
+        raise PipelineError(f"`{text}` is not a principal; write it with its type, such as `User:{text or 'alice'}`")
+    return text
 
 
 def _team(text: str) -> str:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from app.pipeline.access.effective import load_effective, not_effective_at
@@ -28,11 +28,9 @@ from app.pipeline.report.figures import (
     GrowthFigures,
     Head,
     HygieneFigures,
-    LookupFigures,
     WhatIfFigures,
 )
 from app.pipeline.report.heat import heat_figures
-from app.pipeline.report.lookup import kept_resources, lookup_figures, names_of
 from app.pipeline.report.reach import open_by_default, reach, read_teams
 from app.pipeline.report.sections import sections_of
 from app.pipeline.report.text import visible
@@ -63,9 +61,8 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     output = _output(context.home.root, arguments.output)
     console, why = context.console, dict[str, str]()
     log = _unless_missing(open_log, context, "decisions", why)
-    uses = None if log is None else log.uses().persist()
     with console.step("who reaches what"):
-        access, counts, lookup = _access(context, snapshot, uses, arguments)
+        access, counts = _access(context, snapshot, arguments)
     with console.step("how the store grew"):
         exported = _unless_missing(whole_export, context, "growth", why)
         growth = None if exported is None else _growth(context, exported, counts["ACLs"], snapshot.offset)
@@ -73,10 +70,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         hygiene = _hygiene(context, snapshot, why)
         what_if = _what_if(context, arguments.what_if)
     with console.step("what was decided"):
-        decisions = None
-        if log is not None and uses is not None:
-            decisions = decision_figures(log.hours(), uses, log.decisions)
-            uses.unpersist()
+        decisions = None if log is None else decision_figures(log.hours(), log.uses(), log.decisions)
     if decisions is not None:
         counts["decisions"] = round(decisions.allowed + decisions.denied)
     if hygiene is not None:
@@ -85,7 +79,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         counts["flips"] = what_if.lost + what_if.opened
     supers = len(snapshot.config.super_users)
     head = Head(snapshot.cluster_id, snapshot.offset, snapshot.as_of, supers, counts)
-    text, titles = _drawn(Figures(head, access, growth, hygiene, what_if, decisions, why, lookup))
+    text, titles = _drawn(Figures(head, access, growth, hygiene, what_if, decisions, why))
     write_whole(output, text)
     context.metrics.count("charts_drawn", 1 + sum(each is not None for each in (growth, hygiene, what_if, decisions)))
     for title in titles[:_TITLES_SHOWN]:
@@ -128,23 +122,21 @@ def _output(root: str, output: Path | None) -> Path:
 
 
 def _access(
-    context: JobContext, snapshot: Snapshot, uses: DataFrame | None, arguments: argparse.Namespace
-) -> tuple[AccessFigures, dict[str, int], LookupFigures]:
+    context: JobContext, snapshot: Snapshot, arguments: argparse.Namespace
+) -> tuple[AccessFigures, dict[str, int]]:
     spark = context.spark
     tables = load_effective(spark, context.home, snapshot.offset)
     if tables is None:
         raise not_effective_at(snapshot.offset)
     allow_everyone = open_to_all(arguments.allow_everyone_if_no_acl_found, snapshot)
     named = None if arguments.teams is None else read_teams(spark, arguments.teams)
-    kept = kept_resources(tables, uses)
-    reached = reach(tables, named, names_of(kept, tables), allow_everyone=allow_everyone).persist()
+    reached = reach(tables, named, allow_everyone=allow_everyone).persist()
     opened = open_by_default(tables).count() if allow_everyone else 0
     figures = heat_figures(reached, tables.resources, open_by_default=opened)
-    lookup = lookup_figures(tables, uses, named, kept, reached)
     reached.unpersist()
     sums = snapshot.acls.agg(sf.count("*").alias("ACLs"), sf.countDistinct("principal").alias("principals"))
     counts = {**sums.collect()[0].asDict(), "resources": tables.manifest["counts"]["resources"]}
-    return figures, counts, lookup
+    return figures, counts
 
 
 def _hygiene(context: JobContext, snapshot: Snapshot, why: dict[str, str]) -> HygieneFigures | None:

@@ -22,7 +22,7 @@ from app.pipeline.history.schemas import FLIPS
 from app.pipeline.history.snapshot import load_snapshot
 from app.pipeline.jobs.inputs import add_period, add_replay_arguments, add_top, check_period, log_is_there
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.row_output import lines_of, write_lines
+from app.pipeline.spark.row_output import csv_lines, write_lines
 from app.pipeline.spark.storage import versions, write_document
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -197,7 +197,7 @@ def _write_csv(path: Path, flips: DataFrame) -> None:
     }
     hosts = {"hosts": sf.concat_ws(" ", "hosts")}
     rows = flips.withColumns({**times, **hosts}).orderBy(sf.desc("decisions"), *flips.columns[:4]).toLocalIterator()
-    write_lines(path, lines_of(FLIPS.fieldNames(), map(tuple, rows), "csv"))
+    write_lines(path, csv_lines(FLIPS.fieldNames(), map(tuple, rows)))
 
 
 JOB = Job(

@@ -104,7 +104,7 @@ def _variant(cells: Sequence[_Cell], axes: _Axes, measure: str) -> Spec:
         },
         "meta": {"short": {"yaxis": [axes.short_rows[each] for each in rows if each is not None]}},
     }
-    return {"data": traces, "layout": layout, "least": 300 + 22 * len(columns), "rows": rows, "columns": columns}
+    return {"data": traces, "layout": layout, "least": 300 + 22 * len(columns)}
 
 
 def _trace(

@@ -3,9 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Generic, TypeVar
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,59 +106,6 @@ class DecisionFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Some(Generic[T]):
-    """How many there are, and the first of them."""
-
-    count: int
-    first: Sequence[T]
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceEntry:
-    """Principals that may READ and WRITE it from some address, and when that was last allowed (seconds since 1970)."""
-
-    resource_type: str
-    name: str
-    prefix: str
-    readers: Some[str]
-    writers: Some[str]
-    last_read: int | None
-    last_write: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class HeldPattern:
-    """The operations that a principal is allowed and denied by its own ACLs on one pattern from one host."""
-
-    resource_type: str
-    pattern_type: str
-    name: str
-    host: str
-    allowed: str
-    denied: str
-
-
-@dataclass(frozen=True, slots=True)
-class PrincipalEntry:
-    name: str
-    team: str
-    patterns: Some[HeldPattern]
-    last_allowed: int | None
-    last_denied: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class LookupFigures:
-    """What can be looked up, the latest used first; `more_...` is how many are left out."""
-
-    resources: Sequence[ResourceEntry]
-    principals: Sequence[PrincipalEntry]
-    more_resources: int = 0
-    more_principals: int = 0
-    is_logged: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Head:
     cluster_id: str
     offset: int
@@ -183,4 +127,3 @@ class Figures:
     decisions: DecisionFigures | None = None
     asked_for: Mapping[str, str] = field(default_factory=dict)
     """Why a part is None, if not because its job never ran."""
-    lookup: LookupFigures = LookupFigures((), ())

@@ -18,10 +18,8 @@ _OPERATIONS = sorted({question.operation for question in QUESTIONS})
 
 
 def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: int) -> AccessFigures:
-    """`reached` (`reach`) is summed up by team."""
-    asked = with_prefix(asked_about(resources))
-    by_team = reached.where("bits <> 0").groupBy("resource_type", "resource_name", "team")
-    reached = by_team.agg(sf.bit_or("bits").alias("bits")).persist()
+    """`reached` is what `reach` returns; it is read several times."""
+    asked = _with_prefix(asked_about(resources))
     prefixes, more_prefixes = _largest(asked, "prefix", MOST_PREFIXES)
     teams, more_teams = _largest(reached.where(sf.col("team") != EVERYONE), "team", MOST_TEAMS - 1)
     rows = [EVERYONE, *teams, *([OTHERS] if more_teams else [])]
@@ -30,7 +28,6 @@ def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: i
     totals = {(row["resource_type"], row["column"]): int(row["count"]) for row in numbers}
     types = {kind for kind, _ in totals}
     cells = _cells(reached, teams, prefixes)
-    reached.unpersist()
     return AccessFigures(
         teams=rows,
         prefixes=columns,
@@ -49,7 +46,7 @@ def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: i
 def _cells(reached: DataFrame, teams: list[str], prefixes: list[str]) -> Counter[tuple[str, str, str, str]]:
     """(operation, resource type, team, prefix) -> number of resources."""
     by_team = reached.groupBy(_placed("team", [EVERYONE, *teams]).alias("row"), "resource_type", "resource_name")
-    rows = with_prefix(by_team.agg(sf.bit_or("bits").alias("bits")))
+    rows = _with_prefix(by_team.agg(sf.bit_or("bits").alias("bits")))
     sums = [
         sf.count_if(sf.col("bits").bitwiseAND(sf.lit(1 << AclOperation[name])) != 0).alias(name) for name in _OPERATIONS
     ]
@@ -59,7 +56,7 @@ def _cells(reached: DataFrame, teams: list[str], prefixes: list[str]) -> Counter
     )
 
 
-def with_prefix(resources: DataFrame) -> DataFrame:
+def _with_prefix(resources: DataFrame) -> DataFrame:
     """`prefix` is the resource's name up to the first of `.-_`; the whole name if that is empty."""
     prefix = sf.regexp_extract("resource_name", r"^([^.\-_]+)[.\-_]", 1)
     return resources.withColumn("prefix", sf.when(prefix == "", sf.col("resource_name")).otherwise(prefix))

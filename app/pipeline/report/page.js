@@ -143,12 +143,6 @@
     else delete root.dataset.look;
     drawAll();
   }
-  // A cell of the heat map leads to what it counts, which the lookup has.
-  function clicked(event) {
-    const { rows, columns } = chosen("access");
-    const { x, y } = event.points[0];
-    document.dispatchEvent(new CustomEvent("cell", { detail: { row: rows[y], column: columns[x] } }));
-  }
   theme.addEventListener("change", () => choose(theme.value));
   systemDark.addEventListener("change", drawAll);
   narrow.addEventListener("change", drawAll);
@@ -162,5 +156,39 @@
     choose(root.dataset.before);
   });
   drawAll();
-  if (specs.access) document.getElementById("chart-access").on("plotly_click", clicked);
+
+  function copied(code) {
+    // Where the browser withholds its clipboard from files, the old way is left.
+    const marked = window.getSelection();
+    const before = marked.rangeCount ? marked.getRangeAt(0) : null;
+    const range = document.createRange();
+    range.selectNodeContents(code);
+    marked.removeAllRanges();
+    marked.addRange(range);
+    const done = document.execCommand("copy");
+    if (done) {
+      marked.removeAllRanges();
+      if (before) marked.addRange(before);
+    }
+    return done;
+  }
+
+  for (const place of document.querySelectorAll(".command")) {
+    const button = document.createElement("button");
+    button.className = "copy";
+    button.type = "button";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      const code = place.querySelector("code");
+      let done = true;
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+      } catch {
+        done = copied(code);
+      }
+      button.textContent = done ? "Copied" : "Marked: press Ctrl-C";
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    });
+    place.append(button);
+  }
 })();

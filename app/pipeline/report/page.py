@@ -14,14 +14,13 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from app import __version__
-from app.pipeline.report.embedded import embedded
 from app.pipeline.report.figures import Figures
 from app.pipeline.report.sections import sections_of
 from app.pipeline.report.text import script_json, visible
 
 
 def page(figures: Figures) -> str:
-    scripts = [get_plotlyjs(), _resource("page.js"), _resource("lookup.js")]
+    scripts = [get_plotlyjs(), _resource("page.js")]
     sections = sections_of(figures)
     specs = {each.name: each.chart for each in sections if each.chart is not None}
     return (
@@ -33,7 +32,6 @@ def page(figures: Figures) -> str:
             policy=_policy(scripts),
             style=_trusted(_look() + _resource("page.css")),
             specs=_trusted(script_json(specs)),
-            lookup=_trusted(embedded(figures.lookup, figures.access)),
             scripts=[_trusted(each) for each in scripts],
             version=__version__,
         )

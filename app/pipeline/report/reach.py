@@ -6,7 +6,6 @@ bounded memory.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -39,7 +38,7 @@ _WATCHED = {
     for kind in ResourceType
 }
 _ALL_DENY, _DENY, _ALLOW = 0, 1, 2
-_REACHED = columns("resource_type string, resource_name string, principal string, team string, bits int")
+_REACHED = columns("resource_type string, resource_name string, team string, bits int")
 _SIBLING = {"0": "1", "1": "0", "4": "6", "6": "4"}
 
 
@@ -54,18 +53,15 @@ def asked_about(resources: DataFrame) -> DataFrame:
     return resources.where(_watched() != 0)
 
 
-def reach(tables: EffectiveTables, teams: DataFrame | None, apart: DataFrame, *, allow_everyone: bool) -> DataFrame:
-    """(resource_type, resource_name, principal, team, bits): what may be done from some address.
+def reach(tables: EffectiveTables, teams: DataFrame | None, *, allow_everyone: bool) -> DataFrame:
+    """(resource_type, resource_name, team, bits): what may be done from some address, a row for each resource and team.
 
-    On the resources `apart` there is a row for each principal, on all others one for the team: `principal` is null.
     `User:*` is a team of its own; its rights are not counted for others. With `allow_everyone` they include resources
     without ACLs.
     """
-    told_apart = sf.broadcast(apart.select(*RESOURCE, sf.lit(1).alias("apart")))
-    tables = replace(tables, nodes=tables.nodes.join(told_apart, list(RESOURCE), "left"))
     seen = _watched()
     allows = tables.masks.withColumn("mask", sf.col("allow_mask").bitwiseAND(seen)).where("mask <> 0")
-    allows = _reachable(with_team(allows, teams).select(*PATTERN, "principal", "team", "host", "mask"))
+    allows = _reachable(_with_team(allows, teams).select(*PATTERN, "principal", "team", "host", "mask"))
     denies = tables.masks.withColumn("mask", sf.col("deny_mask").bitwiseAND(seen)).where("mask <> 0")
     denies = denies.select(*PATTERN, "principal", sf.lit(None).cast("string").alias("team"), "host", "mask")
     marked = denies.where(sf.col("principal") == WILDCARD_PRINCIPAL).select(*PATTERN).distinct()
@@ -74,24 +70,17 @@ def reach(tables: EffectiveTables, teams: DataFrame | None, apart: DataFrame, *,
     calm_nodes = tables.nodes.join(touched, list(RESOURCE), "left_anti")
     touched_nodes = tables.nodes.join(touched, list(RESOURCE), "left_semi")
     calm = allows.join(held, list(held.columns), "left_anti")
-    bits = sf.bit_or("mask").alias("bits")
-    by_team = calm.groupBy(*PATTERN, "team").agg(bits).withColumn("principal", sf.lit(None).cast("string"))
-    by_principal = calm.groupBy(*PATTERN, "principal", "team").agg(bits)
-    found = by_team.join(calm_nodes.where("apart is null"), list(PATTERN)).select(_REACHED.fieldNames())
-    each = by_principal.join(calm_nodes.where("apart = 1"), list(PATTERN)).select(_REACHED.fieldNames())
-    found = found.unionByName(each)
+    by_team = calm.groupBy(*PATTERN, "team").agg(sf.bit_or("mask").alias("bits"))
+    found = by_team.join(calm_nodes, list(PATTERN)).select(_REACHED.fieldNames())
     careful = _at(calm, touched_nodes, _ALLOW)
     careful = careful.unionByName(_at(allows.join(held, list(held.columns), "left_semi"), tables.nodes, _ALLOW))
     careful = careful.unionByName(_at(denies, tables.nodes, _DENY))
     sorted_rows = careful.repartition(*RESOURCE).sortWithinPartitions(*RESOURCE, "whose", "turn")
     found = found.unionByName(sorted_rows.mapInArrow(_surviving, _REACHED))
     if allow_everyone:
-        opened = open_by_default(tables).join(told_apart, list(RESOURCE), "left")
-        open_bits = _watched().alias("bits")
-        everybody = sf.when(sf.col("apart") == 1, WILDCARD_PRINCIPAL)
-        whose = (everybody.alias("principal"), sf.lit(EVERYONE).alias("team"))
-        found = found.unionByName(opened.select(*RESOURCE, *whose, open_bits))
-    return found.groupBy(*RESOURCE, "principal", "team").agg(sf.bit_or("bits").alias("bits"))
+        opened = open_by_default(tables)
+        found = found.unionByName(opened.select(*RESOURCE, sf.lit(EVERYONE).alias("team"), _watched().alias("bits")))
+    return found.groupBy(*RESOURCE, "team").agg(sf.bit_or("bits").alias("bits"))
 
 
 def _held_down(denies: DataFrame, nodes: DataFrame) -> DataFrame:
@@ -123,7 +112,7 @@ def _at(masks: DataFrame, nodes: DataFrame, turn: int) -> DataFrame:
     order = sf.when(everybody, sf.lit(_ALL_DENY)).otherwise(sf.lit(turn))
     whose = sf.when(everybody, sf.lit("")).otherwise(sf.col("principal"))
     joined = masks.join(nodes, list(PATTERN))
-    return joined.select(*RESOURCE, whose.alias("whose"), order.alias("turn"), "apart", "team", "host", "mask")
+    return joined.select(*RESOURCE, whose.alias("whose"), order.alias("turn"), "team", "host", "mask")
 
 
 def _surviving(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -133,8 +122,8 @@ def _surviving(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     everybody, own = Denials(()), Denials(())
     waiting: list[tuple[str, int]] = []
     for batch in batches:
-        found: list[tuple[str, str, str | None, str, int]] = []
-        for kind, name, principal, turn, apart, team, host, mask in rows_in(batch):
+        found: list[tuple[str, str, str, int]] = []
+        for kind, name, principal, turn, team, host, mask in rows_in(batch):
             if (kind, name) != resource:
                 resource, whose, waiting, everybody, own = (kind, name), "", [], Denials(()), Denials(())
             if principal != whose:
@@ -147,7 +136,7 @@ def _surviving(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 own, waiting = everybody.with_more(waiting), []
             bits = own.surviving(host, mask)
             if bits:
-                found.append((kind, name, principal if apart else None, team, bits))
+                found.append((kind, name, team, bits))
         yield batch_of(found, _REACHED)
 
 
@@ -217,7 +206,7 @@ def read_teams(spark: SparkSession, path: str) -> DataFrame:
     return teams
 
 
-def with_team(table: DataFrame, teams: DataFrame | None) -> DataFrame:
+def _with_team(table: DataFrame, teams: DataFrame | None) -> DataFrame:
     derived = _derived_team(sf.col("principal"))
     if teams is None:
         return table.withColumn("team", derived)

@@ -82,7 +82,8 @@ def _access(access: AccessFigures) -> Section:
         "A cell is one team and the resources that share a prefix; the stronger its colour, the more of them "
         "somebody in the team can use in this way from at least one address, with every DENY taken into account. "
         "Blank: none. Teams and prefixes without any are left out, and those with the most come first. Access of "
-        "User:* is counted only in the row everyone."
+        "User:* is counted only in the row everyone. To see the principals and the resources of a cell, run klamm who "
+        "or klamm what."
     )
     others = {"teams": access.teams_in_others, "prefixes": access.prefixes_in_others}
     if any(others.values()):

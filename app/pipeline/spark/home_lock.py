@@ -1,217 +1,208 @@
-"""One job at a time writes into a home: a file lock where it is a folder, a lease where it is on an object store.
-
-The JVM of a killed run goes on for a moment and finishes what it was writing. The lock's file names it, so that the
-next run can wait for its end. That needs Linux' /proc; elsewhere the manifests' counts show what such a JVM has done.
+"""One job at a time writes into a home: the one that holds a file lock in the folder, which ends with its process, or,
+on any other file system, the one that has created an object there.
 """
 
 import fcntl
+import json
 import os
 import re
 import shutil
+import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Any
+from uuid import uuid4
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.lease import Lease
-from app.pipeline.spark.s3_object import S3Object
-from app.pipeline.spark.storage import Home
 
-_NAME, _LEASE = ".lock", "lock.json"
-_PROC = Path("/proc")
-_PATIENCE_S = 60.0
-_POLL_S = 0.1
-_LINE = re.compile(r"([0-9]+) ([0-9]+) ([0-9]+)")
-_GENERATION = re.compile(r"^generation ([0-9]{1,18})$", re.MULTILINE)
-_JOB = re.compile(r"^job ([a-z-]+)$", re.MULTILINE)
-# Their places in a `stat` file, counted from what follows the name.
-_PARENT, _STARTED = 1, 19
+CheckLock = Callable[[], None]
+"""Raises PipelineError if this run may not be the only one any more. Called before a manifest is written."""
+
+_FILE, OBJECT = ".lock", "run.json"
+_CONDITIONAL = "fs.option.create.conditional.overwrite"
+"""S3A's option by which a put has `If-None-Match: *`."""
+_ABSENT = "java.io.FileNotFoundException"
+# py4j passes on the errors of the socket to a JVM that has ended.
+_UNASKED = (Py4JError, OSError)
+_FIRST = re.compile(r"^: (?:[\w.$]+: )?(.*)", re.MULTILINE)
 
 
-class HomeLock(Protocol):
-    """`acquire` raises PipelineError if another run holds it, and tells `note` what it waits for."""
-
-    generation: int
-    """Goes up with every holder. Manifests name it."""
-
-    def acquire(self, job: str, note: Callable[[str], None]) -> None: ...
-
-    def check(self) -> None:
-        """Raise PipelineError if this run may not be the only one any more. Called before a manifest is written."""
-
-    def release(self) -> None: ...
+def unlocked() -> None:
+    """The check of a job that writes nothing into its home."""
 
 
 @contextmanager
-def home_lock(
-    home: Home, job: str, note: Callable[[str], None] = lambda _: None, spark: SparkSession | None = None
-) -> Iterator[HomeLock]:
-    """Raise PipelineError if another job is at work in this home. Waits for processes that a killed run left.
-
-    Without `spark`, a home on an object store is not locked.
-    """
-    lock = lock_of(home, spark)
-    lock.acquire(job, note)
+def file_lock(folder: Path, job: str) -> Iterator[CheckLock]:
+    """Creates the folder if need be. Raises PipelineError if another run holds the lock, or if there can't be one."""
+    path = folder / _FILE
     try:
-        yield lock
-    except KeyboardInterrupt:
-        # A lease that is lost interrupts the run.
-        lock.check()
-        raise
-    finally:
-        lock.release()
-
-
-def lock_of(home: Home, spark: SparkSession | None = None) -> HomeLock:
-    root = home.root.removeprefix("file://") if home.root.startswith("file:///") else home.root
-    if root.startswith("s3a://") and spark is not None:
-        return Lease(S3Object.of(spark, home.room(_LEASE)))
-    folder = None if "://" in root or root.startswith("file:") else _made(Path(root))
-    return NoLock() if folder is None else FileLock(folder)
-
-
-class NoLock:
-    """For a file system without a lock. `reconcile` finds what two exports at once may have done."""
-
-    generation = 0
-
-    def acquire(self, job: str, note: Callable[[str], None]) -> None:
-        note(f"this home can't be locked against another {job}; make sure that only one runs at a time")
-
-    def check(self) -> None: ...
-
-    def release(self) -> None: ...
-
-
-class FileLock:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._file: IO[str] | None = None
-        self.generation = 0
-
-    def acquire(self, job: str, note: Callable[[str], None]) -> None:
-        try:
-            # Spark ignores names that begin with a dot.
-            file = self._file = (self._folder / _NAME).open("a+", encoding="ascii", errors="replace")
-        except OSError as error:
-            raise PipelineError(
-                f"can't write into `{self._folder}` ({error.strerror}); name another --home, or let this user write "
-                "there"
-            ) from None
-        try:
-            self._take(file, job, note)
-        except BaseException:
-            self.release()
-            raise
-
-    def _take(self, file: IO[str], job: str, note: Callable[[str], None]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Spark ignores names that begin with a dot.
+        file = path.open("a+", encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise PipelineError(
+            f"can't write into `{folder}` ({error.strerror}); name another --home, or let this user write there"
+        ) from None
+    # INVARIANT: no child inherits the descriptor (PEP 446), so the lock ends with this process, however that ends.
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            holder = _JOB.search(file.read())
+            raise PipelineError(f"{_name_run(file.read())} is running in `{folder}`; wait for it, or stop it") from None
+        except OSError as error:
             raise PipelineError(
-                f"another {holder[1] if holder else 'job'} is running in `{self._folder}`; wait for it, or stop it"
+                f"`{folder}` can't be locked ({error.strerror}); name a --home on a file system with locks (flock)"
             ) from None
-        file.seek(0)
-        left = file.read()
-        last = _GENERATION.search(left)
-        self.generation = (int(last[1]) if last else 0) + 1
-        # A run that is refused meanwhile names this job, and one after a kill still knows the children that were left.
-        orphans = children_from(left)
-        self._write(file, job, orphans)
-        await_end(orphans, str(self._folder), note)
-        self._write(file, job, children())
-        for folder in self._folder.glob("*/*/.spark-staging-*"):
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def _write(self, file: IO[str], job: str, those: Iterable["Child"]) -> None:
         file.truncate(0)
-        file.writelines([f"generation {self.generation}\n", f"job {job}\n", *(f"{child}\n" for child in those)])
+        file.write(_describe_run(job))
         file.flush()
+        for left in folder.glob("*/*/.spark-staging-*"):
+            shutil.rmtree(left, ignore_errors=True)
 
-    def check(self) -> None:
-        try:
-            is_ours = self._file is not None and os.path.samestat(
-                os.fstat(self._file.fileno()), (self._folder / _NAME).stat()
-            )
-        except OSError:
-            is_ours = False
-        if not is_ours:
-            raise PipelineError(
-                f"`{self._folder}` was moved or deleted while this run wrote into it; find out where it is, and run "
-                "this again"
-            )
-
-    def release(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
-def _made(folder: Path) -> Path | None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        # The path may be on another file system, if that is Spark's default.
-        return None
-    return folder
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    """A process; `started` is in clock ticks since boot. No two processes share all three."""
-
-    pid: int
-    parent: int
-    started: int
-
-    def is_orphan(self) -> bool:
-        now = _process(self.pid)
-        return now is not None and now.started == self.started and now.parent != self.parent
-
-    def __str__(self) -> str:
-        return f"{self.pid} {self.parent} {self.started}"
-
-
-def children() -> list[Child]:
-    everything = (_process(int(folder.name)) for folder in _PROC.glob("[0-9]*"))
-    return [child for child in everything if child is not None and child.parent == os.getpid()]
-
-
-def children_from(text: str) -> list[Child]:
-    return [Child(*map(int, line.groups())) for line in map(_LINE.fullmatch, text.splitlines()) if line]
-
-
-def await_end(
-    left: Iterable[Child], at: str, note: Callable[[str], None] = lambda _: None, patience_s: float = _PATIENCE_S
-) -> None:
-    """Return once none of them is an orphan. Raises PipelineError if that takes too long."""
-    deadline = time.monotonic() + patience_s
-    for child in left:
-        if child.is_orphan():
-            note(f"waiting up to {patience_s:.0f} s for process {child.pid} of a killed run to end")
-        while child.is_orphan():
-            if time.monotonic() > deadline:
+        def check() -> None:
+            try:
+                is_there = os.path.samestat(os.fstat(file.fileno()), path.stat())
+            except OSError:
+                is_there = False
+            if not is_there:
                 raise PipelineError(
-                    f"process {child.pid} of a killed run is still running, and may write into `{at}`; end it (kill "
-                    f"{child.pid}), and run this again"
+                    f"`{folder}` was moved or deleted while this run wrote into it; find out where it is, and run "
+                    "this again"
                 )
-            time.sleep(_POLL_S)
+
+        yield check
 
 
-def _process(pid: int) -> Child | None:
+def home_lock(
+    spark: SparkSession, home: str, job: str, note: Callable[[str], None]
+) -> AbstractContextManager[CheckLock]:
+    """The lock for a home of which only Spark's configuration says on what file system it is. As `object_lock`."""
+    folder = _Object(spark, home).folder
+    return object_lock(spark, home, job, note) if folder is None else file_lock(folder, job)
+
+
+@contextmanager
+def object_lock(
+    spark: SparkSession, home: str, job: str, note: Callable[[str], None] = lambda _: None
+) -> Iterator[CheckLock]:
+    """Raises PipelineError if another run holds it, or left it behind, and if the store can't be reached.
+
+    `note` is told if the object can't be deleted at the end.
+    """
+    lock = _Object(spark, f"{home.rstrip('/')}/{OBJECT}")
+    ours = _describe_run(job)
+    lock.create(ours)
+
+    def check() -> None:
+        if lock.read() != ours:
+            raise PipelineError(
+                f"`{lock.url}` was deleted or replaced while this run wrote into its home, so another run may be "
+                "writing there; run this again when none is"
+            )
+
     try:
-        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    # The name may hold anything, even brackets.
-    rest = text.rpartition(")")[2].split()
-    if rest[0] in "ZX":
-        return None
-    return Child(pid, int(rest[_PARENT]), int(rest[_STARTED]))
+        yield check
+    finally:
+        try:
+            if lock.read() == ours:
+                lock.delete()
+        except PipelineError as fault:
+            note(f"{fault}; then delete `{lock.url}`, or no other run can begin")
+
+
+class _Object:
+    """One small object, by Hadoop's client, which Spark uses too. `url` names it."""
+
+    def __init__(self, spark: SparkSession, url: str) -> None:
+        self.url = url
+        jvm: Any = spark._jvm  # noqa: SLF001 - the only way to Hadoop's files
+        try:
+            self._path = jvm.org.apache.hadoop.fs.Path(url)
+            self._files = self._path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001 - as above
+            self._scheme = self._files.getUri().getScheme()
+        except _UNASKED as fault:
+            raise self._refused(fault) from None
+
+    @property
+    def folder(self) -> Path | None:
+        """The path, if it is on the driver's own file system."""
+        return Path(self._files.makeQualified(self._path).toUri().getPath()) if self._scheme == "file" else None
+
+    def create(self, content: str) -> None:
+        """Raises PipelineError if it exists, and if the store can't be reached."""
+        try:
+            creating = self._files.createFile(self._path).recursive()
+            if self._scheme == "s3a":
+                # S3A would look first and write then; only its condition makes one step of both.
+                creating = creating.overwrite(True).must(_CONDITIONAL, "true")  # noqa: FBT003 - Java's
+            else:
+                creating = creating.overwrite(False)  # noqa: FBT003 - Java's
+            stream = creating.build()
+            stream.write(content.encode())
+            stream.close()
+        except _UNASKED as fault:
+            found = self.read()
+            if found is None:
+                raise self._refused(fault) from None
+            # An attempt whose answer was lost may have written it.
+            if found != content:
+                raise PipelineError(
+                    f"{_name_run(found)} holds `{self.url}`; wait for it. If that run has been killed, delete the "
+                    "object, and run this again"
+                ) from None
+
+    def read(self) -> str | None:
+        """None if it does not exist. Raises PipelineError if the store can't be reached."""
+        try:
+            stream = self._files.open(self._path)
+            try:
+                return bytes(stream.readAllBytes()).decode(errors="replace")
+            finally:
+                stream.close()
+        except _UNASKED as fault:
+            if isinstance(fault, Py4JJavaError) and fault.java_exception.getClass().getName() == _ABSENT:
+                return None
+            raise self._refused(fault) from None
+
+    def delete(self) -> None:
+        try:
+            self._files.delete(self._path, False)  # noqa: FBT003 - Java's
+        except _UNASKED as fault:
+            raise self._refused(fault) from None
+
+    def _refused(self, fault: Py4JError | OSError) -> PipelineError:
+        text = str(fault)
+        first = _FIRST.search(text)
+        why = (first[1] if first else text.partition("\n")[0]).strip()
+        return PipelineError(
+            f"can't access `{self.url}`: {why}; check its address and the credentials in the environment (for s3a:// "
+            "AWS_ENDPOINT_URL and AWS_REGION too, and that hadoop-aws is installed: docs/pipeline.md, Object store)"
+        )
+
+
+def _describe_run(job: str) -> str:
+    """No two runs have the same text."""
+    run = {
+        "job": job,
+        "process": os.getpid(),
+        "host": socket.gethostname(),
+        "since": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
+        "id": str(uuid4()),
+    }
+    return json.dumps(run) + "\n"
+
+
+def _name_run(text: str) -> str:
+    try:
+        run = json.loads(text)
+        return f"another {run['job']} (process {run['process']} on {run['host']}, since {run['since']})"
+    except (ValueError, TypeError, KeyError):
+        # Another version wrote it, or its writing was broken off.
+        return "another job"

@@ -30,6 +30,7 @@ _MASTER = re.compile(
 _SECRET_SETTING = re.compile(r"(?i)secret|password|token|access[._]?key|credential")
 _OPTIONS_OF_OURS = {"spark.master": "--master", "spark.remote": "--master", "spark.driver.memory": "--driver-memory"}
 _FIRST_YEAR = 1970
+_COMMANDS_OF_THE_SERVICE = ("who", "what")
 
 
 class JobParser(CommandParser):
@@ -42,6 +43,12 @@ class JobParser(CommandParser):
             return super()._get_value(action, arg_string)
         except PipelineError as fault:
             raise argparse.ArgumentError(action, str(fault)) from None
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - as argparse has it
+        if action.nargs == argparse.PARSER and value in _COMMANDS_OF_THE_SERVICE:
+            text = f"`{value}` is not a job; run `klamm {value}`, which also answers as of a past time (--at)"
+            raise argparse.ArgumentError(action, text)
+        super()._check_value(action, value)
 
 
 def _refuse_unusable(text: str, *, is_path: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from app.formats.arguments import one_line
 from app.pipeline.spark.errors import NotYetError
-from app.pipeline.spark.row_output import Row, lines_of, table_of
+from app.pipeline.spark.row_output import Row, table_lines, table_of
 
 if TYPE_CHECKING:
     from rich.console import Console as Terminal
@@ -86,10 +86,10 @@ class Console:
     def say(self, text: str) -> None:
         self._write(self._results, text)
 
-    def rows(self, columns: Sequence[str], rows: Sequence[Row], output: str = "table") -> None:
-        terminal = _terminal_on(self._results) if output == "table" else None
+    def rows(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        terminal = _terminal_on(self._results)
         if terminal is None or terminal.width < _NARROWEST * len(columns) or len(rows) > _MOST_FITTED:
-            for line in lines_of(columns, rows, output):
+            for line in table_lines(columns, rows):
                 self.say(line)
             return
         with terminal.capture() as drawn:

@@ -1,8 +1,7 @@
-"""A result's rows: a table for people, JSON lines and CSV for programs."""
+"""A result's rows: a table for people, CSV for programs."""
 
-import argparse
-import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,16 +20,12 @@ _WIDEST = 60
 _GAP = "  "
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    choices = ("table", "json", "csv")
-    parser.add_argument("--output", choices=choices, default="table", help="how rows are printed (default: table)")
+def csv_lines(columns: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
+    return (csv_line([_text(each) for each in row]) for row in chain([columns], rows))
 
 
-def lines_of(columns: Sequence[str], rows: Iterable[Row], output: str) -> Iterator[str]:
-    if output == "json":
-        return (json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows)
-    if output == "csv":
-        return (csv_line([_text(each) for each in row]) for row in [columns, *rows])
+def table_lines(columns: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
+    """One line for each row, however long."""
     return _padded([list(columns), *([one_line(_text(each)) for each in row] for row in rows)])
 
 

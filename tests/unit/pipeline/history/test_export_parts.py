@@ -5,7 +5,6 @@ import itertools
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import IntEnum
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -23,8 +22,6 @@ from app.pipeline.history.records import record_of
 from app.pipeline.history.source import ROWS_PER_RANGE, Head, moment, ranges, stretches
 from app.pipeline.jobs import export
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.home_lock import home_lock
-from app.pipeline.spark.storage import Home
 from tests.cases import each_case
 from tests.chains import config, gone, put, transaction
 
@@ -285,23 +282,6 @@ def test_differences_are_counted_and_the_first_are_named() -> None:
         "`b` is `2` by the records and `3` in the table",
         "`c` is unset by the records and `4` in the table",
     ]
-
-
-def test_one_export_at_a_time_into_a_home(tmp_path: Path) -> None:
-    with home_lock(Home(str(tmp_path)), "export"):
-        with (
-            pytest.raises(PipelineError, match="another export is running"),
-            home_lock(Home(f"file://{tmp_path}"), "export"),
-        ):
-            pass
-        with home_lock(Home(str(tmp_path / "other")), "export"), home_lock(Home("hdfs://name/klamm"), "export"):
-            pass
-    left = tmp_path / "export" / "records" / ".spark-staging-1"
-    kept = tmp_path / "export" / "records" / "day=2026-11-22"
-    for folder in (left, kept):
-        folder.mkdir(parents=True)
-    with home_lock(Home(str(tmp_path)), "export"):
-        assert (left.exists(), kept.exists()) == (False, True)
 
 
 def test_a_moment_keeps_its_microseconds() -> None:

@@ -14,10 +14,9 @@ from tests.cases import each_case
 
 HOSTS = ("*", "10.0.0.1", "10.0.0.2", "10.0.0.0/30", "10.0.0.0/31", "0.0.0.0/0", "::/0", "not-an-address")
 ADDRESSES = [parse_address(text) for text in ("10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.3", "9.9.9.9", "2001:db8::1")]
-COLUMNS = ("resource_type", "resource_name", "whose", "turn", "apart", "team", "host", "mask")
-APART = ("a", "b")
+COLUMNS = ("resource_type", "resource_name", "whose", "turn", "team", "host", "mask")
 
-Row = tuple[str, str, str, int, int | None, str | None, str, int]
+Row = tuple[str, str, str, int, str | None, str, int]
 
 
 def drawn_rows(seed: int) -> list[Row]:
@@ -29,7 +28,7 @@ def drawn_rows(seed: int) -> list[Row]:
             for turn in turns:
                 rows += [
                     (
-                        *("TOPIC", name, whose, turn, 1 if name in APART else None),
+                        *("TOPIC", name, whose, turn),
                         f"team of {whose}" if turn == _ALLOW else None,
                         draw.choice(HOSTS),
                         draw.choice((8, 16, 24)),
@@ -41,7 +40,7 @@ def drawn_rows(seed: int) -> list[Row]:
 
 def by_core(rows: list[Row]) -> dict[tuple[str, str], int]:
     left: dict[tuple[str, str], int] = defaultdict(int)
-    for _, name, whose, turn, _, team, host, mask in rows:
+    for _, name, whose, turn, team, host, mask in rows:
         if turn != _ALLOW:
             continue
         denied = [row for row in rows if row[1] == name and row[2] in ("", whose) and row[3] != _ALLOW]
@@ -49,7 +48,7 @@ def by_core(rows: list[Row]) -> dict[tuple[str, str], int]:
             if host_matches(host, address):
                 taken = 0
                 for row in denied:
-                    taken |= row[7] if host_matches(row[6], address) else 0
+                    taken |= row[6] if host_matches(row[5], address) else 0
                 left[name, str(team)] |= mask & ~taken
     return {key: bits for key, bits in left.items() if bits}
 
@@ -66,9 +65,7 @@ def test_an_allow_is_worth_what_no_deny_takes_wherever_batches_end(seed: int, si
     ]
     found: dict[tuple[str, str], int] = defaultdict(int)
     for batch in _surviving(iter(batches)):
-        assert batch.schema.names == ["resource_type", "resource_name", "principal", "team", "bits"]
+        assert batch.schema.names == ["resource_type", "resource_name", "team", "bits"]
         for row in batch.to_pylist():
-            assert (row["principal"] is None) == (row["resource_name"] not in APART)
-            assert row["principal"] is None or row["team"] == f"team of {row['principal']}"
             found[row["resource_name"], row["team"]] |= row["bits"]
     assert dict(found) == by_core(rows)

@@ -1,6 +1,5 @@
-"""One run at a time: also after one that was killed, and whose JVM has not noticed yet."""
+"""One run at a time writes into a folder: the lock ends with its process, and is asked for before Spark starts."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,99 +9,135 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from app.pipeline import job
+from app.pipeline.job import main
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.home_lock import Child, await_end, children, children_from, home_lock
-from app.pipeline.spark.storage import Home
+from app.pipeline.spark.home_lock import file_lock
+from app.pipeline.spark.session import SessionOptions
 from tests.cases import each_case
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 _RUN = """
 import subprocess, sys
-from app.pipeline.spark.home_lock import home_lock
-from app.pipeline.spark.storage import Home
-jvm = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdout=subprocess.DEVNULL)
-with home_lock(Home(sys.argv[1]), "export"):
-    print(jvm.pid, flush=True)
-    sys.stdin.read()
+from pathlib import Path
+from app.pipeline.spark.home_lock import file_lock
+with file_lock(Path(sys.argv[1]), "export"):
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    print("held", flush=True)
+    child.wait()
 """
-
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked at by Linux' /proc")
 
 
 @contextmanager
-def killed_run(home: Path) -> Iterator[int]:
-    """A run that was killed in the middle; the process that it has left behind."""
-    run = subprocess.Popen(
-        [sys.executable, "-c", _RUN, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert run.stdout is not None
-    left = int(run.stdout.readline())
-    run.kill()
-    run.communicate(timeout=PATIENCE_S)
-    try:
-        yield left
-    finally:
-        os.kill(left, signal.SIGKILL)
+def other_run(home: Path) -> Iterator[subprocess.Popen[str]]:
+    """An export that holds the lock, with a child as Spark's JVM is one, until it is killed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _RUN, str(home)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "held\n"
+        yield run
+        run.kill()
 
 
-def enter(home: Path, entered: threading.Event) -> None:
-    with home_lock(Home(str(home)), "nightly"):
-        entered.set()
-
-
-def left_in(home: Path) -> list[Child]:
-    return children_from((home / ".lock").read_text())
-
-
-@pytest.mark.long
-@linux_only
-def test_what_a_killed_run_has_left_is_waited_for(tmp_path: Path) -> None:
-    with killed_run(tmp_path) as pid:
-        left = left_in(tmp_path)
-        assert [child.pid for child in left] == [pid]
-        with pytest.raises(PipelineError, match=rf"process {pid}.*kill {pid}"):
-            await_end(left, str(tmp_path), patience_s=0.2)
-        entered = threading.Event()
-        next_run = threading.Thread(target=enter, args=(tmp_path, entered), daemon=True)
-        next_run.start()
-        assert not entered.wait(0.5)
-        with pytest.raises(PipelineError, match="another nightly is running"), home_lock(Home(str(tmp_path)), "who"):
-            pass
-        assert [child.pid for child in left_in(tmp_path)] == [pid]
-        os.kill(pid, signal.SIGKILL)
-        assert entered.wait(PATIENCE_S)
-        next_run.join(PATIENCE_S)
-        assert pid not in [child.pid for child in left_in(tmp_path)]
-
-
-@linux_only
-def test_whoever_has_got_the_number_of_one_that_is_gone_is_not_waited_for(tmp_path: Path) -> None:
-    with killed_run(tmp_path) as pid:
-        (left,) = left_in(tmp_path)
-        await_end([Child(pid, left.parent, left.started - 1)], str(tmp_path), patience_s=0.0)
-
-
-@linux_only
-def test_runs_of_one_process_do_not_wait_for_its_own_children(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as jvm:
+def test_a_second_run_is_refused_with_the_first_ones_name(tmp_path: Path) -> None:
+    with other_run(tmp_path) as run:
         for _ in range(2):
-            with home_lock(Home(str(tmp_path)), "export"):
-                assert jvm.pid in [child.pid for child in left_in(tmp_path)]
-        assert jvm.pid in [child.pid for child in children()]
-        jvm.kill()
+            with (
+                pytest.raises(
+                    PipelineError,
+                    match=rf"^another export \(process {run.pid} on .+, since 2.+\) is running in `{tmp_path}`; wait",
+                ),
+                file_lock(tmp_path, "nightly"),
+            ):
+                pass
 
 
-def test_a_second_run_at_the_same_time_is_refused_and_leaves_the_first_ones_note(tmp_path: Path) -> None:
-    home = Home(str(tmp_path))
-    with home_lock(home, "export"):
-        (tmp_path / ".lock").write_text("generation 1\njob export\n1 2 3\n")
-        with pytest.raises(PipelineError, match="another export is running"), home_lock(home, "export"):
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_lock_goes_with_its_process_though_a_child_lives_on(tmp_path: Path, signal_number: int) -> None:
+    with other_run(tmp_path) as run:
+        run.send_signal(signal_number)
+        run.wait(PATIENCE_S)
+        with file_lock(tmp_path, "nightly") as check:
+            check()
+    with file_lock(tmp_path, "nightly"):
+        pass
+
+
+def test_of_many_at_once_one_gets_it(tmp_path: Path) -> None:
+    start, end = threading.Barrier(6), threading.Barrier(6)
+    held, refused = list[int](), list[str]()
+
+    def run() -> None:
+        start.wait(PATIENCE_S)
+        try:
+            with file_lock(tmp_path / "home", "hygiene"):
+                held.append(1)
+                end.wait(PATIENCE_S)
+        except PipelineError as fault:
+            refused.append(str(fault))
+            end.wait(PATIENCE_S)
+
+    threads = [threading.Thread(target=run) for _ in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(PATIENCE_S)
+    assert (len(held), len(refused)) == (1, 5), refused
+
+
+def test_homes_have_a_lock_each_and_what_a_killed_run_staged_is_removed(tmp_path: Path) -> None:
+    left = tmp_path / "export" / "records" / ".spark-staging-1"
+    kept = tmp_path / "export" / "records" / "day=2026-11-22"
+    for folder in (left, kept):
+        folder.mkdir(parents=True)
+    with file_lock(tmp_path, "export"), file_lock(tmp_path / "what-if" / "name", "what-if"):
+        assert (left.exists(), kept.exists()) == (False, True)
+
+
+def test_a_run_whose_folder_is_gone_says_so(tmp_path: Path) -> None:
+    with file_lock(tmp_path / "home", "nightly") as check:
+        check()
+        (tmp_path / "home").rename(tmp_path / "moved")
+        with pytest.raises(PipelineError, match="was moved or deleted"):
+            check()
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / ".lock").touch()
+        with pytest.raises(PipelineError, match="was moved or deleted"):
+            check()
+
+
+@each_case("text", ["", "generation 3\njob export\n1 2 3\n", "[]", "null", '{"job": "export"}', "\udcff"])
+def test_the_note_of_another_version_names_no_run(tmp_path: Path, text: str) -> None:
+    with file_lock(tmp_path, "export"):
+        (tmp_path / ".lock").write_text(text, encoding="utf-8", errors="surrogateescape")
+        with pytest.raises(PipelineError, match=r"^another job is running in"), file_lock(tmp_path, "export"):
             pass
-        assert left_in(tmp_path) == [Child(1, 2, 3)]
 
 
-@each_case("text", ["", "\n", "1 2", "1 2 3 4", "a b c", "-1 2 3", "1 2 \N{SUPERSCRIPT TWO}"])
-def test_a_note_that_is_none_is_passed_over(text: str) -> None:
-    assert children_from(f"{text}\n4 5 6") == [Child(4, 5, 6)]
+@each_case("prefix", ["", "file:", "file://"])
+def test_a_second_run_is_refused_before_spark_starts(
+    prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class StartedError(Exception):
+        pass
+
+    def start(_: SessionOptions) -> SparkSession:
+        raise StartedError
+
+    monkeypatch.setattr(job, "spark_session", start)
+    monkeypatch.setattr(job, "find_java", lambda _: None)
+    ingest = ["ingest", "--decisions", str(tmp_path), "--home", f"{prefix}{tmp_path / 'home'}"]
+    with other_run(tmp_path / "home"):
+        assert main(ingest) == 2
+        said = capsys.readouterr().err
+        assert "another export (process" in said
+        assert "starting Spark" not in said
+        # Jobs that write nothing into the home don't ask.
+        assert main(["report", "--home", f"file:{tmp_path / 'home'}"]) == 3
+        assert "StartedError" in capsys.readouterr().err
+    assert main(ingest) == 3
+    assert "StartedError" in capsys.readouterr().err
