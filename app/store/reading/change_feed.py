@@ -100,7 +100,7 @@ _ROWS_AT_ONCE = 1_000  # what a driver decodes in one step of the event loop: a 
 
 # One statement is one snapshot of the database. Offsets are dense, so the range to read is known beforehand: what fits
 # the limit, or the whole first transaction. A WAL receiver that has just begun shows one time for both messages, that
-# of its own start.
+# of its own start. A standby that has replayed more than its primary has is of another history.
 _POLL = """SELECT h.cluster_id, h.epoch, h.last_offset, h.hash AS head_hash, h.log_start_offset,
     CASE h.digest_offset WHEN h.last_offset THEN h.digest END AS digest,
     CASE $1::bigint WHEN h.last_offset THEN h.hash WHEN 0 THEN $3::bytea
@@ -111,7 +111,7 @@ _POLL = """SELECT h.cluster_id, h.epoch, h.last_offset, h.hash AS head_hash, h.l
         coalesce(pg_last_xact_replay_timestamp(), (SELECT checkpoint_time FROM pg_control_checkpoint())),
         (SELECT least(last_msg_send_time, last_msg_receipt_time) FROM pg_stat_wal_receiver
             WHERE last_msg_send_time <> last_msg_receipt_time
-            AND pg_last_wal_replay_lsn() >= greatest(latest_end_lsn, pg_last_wal_receive_lsn()))
+            AND pg_last_wal_replay_lsn() = latest_end_lsn)
     ) END AS behind,
     r.*
 FROM acl_head AS h
