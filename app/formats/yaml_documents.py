@@ -34,6 +34,9 @@ _TAGS: dict[type[Value], set[str]] = {
     Fields: {f"{_YAML}map"},
 }
 _MERGE = "<<"
+_TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels; no KafkaUser is"
+_LIBRARY_TOO_DEEP = "exceeded maximum nesting depth"
+"""What libyaml says of thousands of levels, before anything is composed of them."""
 _ANCHOR = re.compile(r"[&*][\w-]+")
 
 
@@ -78,6 +81,8 @@ def is_null(value: Value) -> bool:
 
 
 def _problem(fault: yaml.MarkedYAMLError, text: str) -> str:
+    if fault.problem == _LIBRARY_TOO_DEEP:
+        return _TOO_DEEP
     if not isinstance(fault, yaml.composer.ComposerError) or fault.problem_mark is None:
         return f"not YAML: {fault.problem or fault.context}"
     # A byte order mark is not counted.
@@ -99,7 +104,7 @@ class _Composer(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[
         self._depth += 1
         self._values = 1 if parent is None else self._values + 1
         if parent is not None and self._depth > MAX_DEPTH + 1:
-            raise TextFault(line_of(parent), f"it is nested deeper than {MAX_DEPTH} levels; no KafkaUser is")
+            raise TextFault(line_of(parent), _TOO_DEEP)
         if parent is not None and self._values > MAX_DOCUMENT_VALUES:
             raise _too_many_values(parent)
 
