@@ -4,6 +4,7 @@ import argparse
 import codecs
 import errno
 import io
+import logging
 import os
 import signal
 import sys
@@ -95,6 +96,9 @@ def _run(command: Command, words: list[str], interrupted: int) -> int:
 
 
 def _failed(command: Command, text: str, status: int) -> int:
+    # The reason is the last line, after all that was logged.
+    for handler in logging.root.handlers:
+        handler.flush()
     sys.stderr.write(f"klamm {command.name}: {text}\n")
     return status
 

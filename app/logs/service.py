@@ -114,7 +114,7 @@ class LineHandler(logging.Handler):
         super().__init__()
         self._output = output
         # Not a Queue: a finalizer may log while its thread is inside `put`.
-        self._queue: SimpleQueue[str | None] = SimpleQueue()
+        self._queue: SimpleQueue[str | threading.Event | None] = SimpleQueue()
         # INVARIANT: each counter has one writer, the holder of the handler's lock or the thread.
         self._size_in = self._dropped = 0
         self._size_out = self._failed = self._told = 0
@@ -131,6 +131,13 @@ class LineHandler(logging.Handler):
         else:
             self._size_in += len(line)
             self._queue.put(line)
+
+    def flush(self) -> None:
+        """Writes what waits, for a second at most."""
+        if self._thread.is_alive():
+            written = threading.Event()
+            self._queue.put(written)
+            written.wait(_CLOSE_S)
 
     def close(self) -> None:
         """Writes what waits, for a second at most. Python calls it before the process ends."""
@@ -154,6 +161,9 @@ class LineHandler(logging.Handler):
 
     def _run(self) -> None:
         while (line := self._queue.get()) is not None:
+            if isinstance(line, threading.Event):
+                line.set()
+                continue
             lost = self._dropped + self._failed - self._told
             try:
                 if lost:

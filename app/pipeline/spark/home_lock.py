@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import uuid4
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -30,6 +30,7 @@ _CONDITIONAL = "fs.option.create.conditional.overwrite"
 _ABSENT = "java.io.FileNotFoundException"
 # py4j passes on the errors of the socket to a JVM that has ended.
 _UNASKED = (Py4JError, OSError)
+_WRITTEN_S, _LOOK_S = 1.0, 0.02
 _FIRST = re.compile(r"^: (?:[\w.$]+: )?(.*)", re.MULTILINE)
 
 
@@ -54,8 +55,9 @@ def file_lock(folder: Path, job: str) -> Iterator[CheckLock]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            file.seek(0)
-            raise PipelineError(f"{_name_run(file.read())} is running in `{folder}`; wait for it, or stop it") from None
+            raise PipelineError(
+                f"{_name_run(_holder(file))} is running in `{folder}`; wait for it, or stop it"
+            ) from None
         except OSError as error:
             raise PipelineError(
                 f"`{folder}` can't be locked ({error.strerror}); name a --home on a file system with locks (flock)"
@@ -77,7 +79,21 @@ def file_lock(folder: Path, job: str) -> Iterator[CheckLock]:
                     "this again"
                 )
 
-        yield check
+        try:
+            yield check
+        finally:
+            file.truncate(0)
+
+
+def _holder(file: IO[str]) -> str:
+    """What the holder has written, or is about to write."""
+    end = time.monotonic() + _WRITTEN_S
+    while True:
+        file.seek(0)
+        text = file.read()
+        if text or time.monotonic() > end:
+            return text
+        time.sleep(_LOOK_S)
 
 
 def home_lock(
