@@ -17,7 +17,7 @@ from tests.unit.rest.wires import unconnected
 
 ACLS = 10_000
 MOST_S = 0.020
-TRIES = 3
+TRIES = 10
 STREAMS = b"HTTP/1.1 200"
 
 
