@@ -1,11 +1,9 @@
 """One embedded PostgreSQL for the whole run, started by the first test that asks for it; a database for each test."""
 
-import asyncio
 import gc
-import itertools
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -13,9 +11,8 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from app.core.collection import collection_paused
-from app.store.embedded.server import EmbeddedPostgres
 from tests import left_out
-from tests.newborn import execute, new_folder, new_store
+from tests.newborn import Postgres
 from tests.planted import gather, judge
 
 # A background job and nohup ignore these signals, and whatever they start would: what tests start must heed them. A
@@ -29,8 +26,6 @@ settings.register_profile("klamm", deadline=None)
 # `make check` draws a quarter of what all other runs draw; tests/strategies.py has the share.
 settings.register_profile("check", settings.get_profile("klamm"), max_examples=25)
 settings.load_profile("klamm")
-
-_numbers = itertools.count(1)
 
 _SPARK, _CLUSTER = "tests/pipeline/", "tests/cluster/"
 _LONGEST = (_CLUSTER, _SPARK, "tests/e2e/test_pipeline_demo.py", "tests/kafka/")
@@ -128,46 +123,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    """The server; `.dsn` is a superuser's."""
-    with EmbeddedPostgres(new_folder(tmp_path_factory.mktemp("postgres") / "data")) as server:
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """The run's server; `.new_store()` is a database of one's own."""
+    with Postgres(tmp_path_factory.mktemp("postgres") / "data") as server:
         yield server
 
 
-@pytest.fixture(scope="session")
-def new_database(postgres_server: EmbeddedPostgres) -> Callable[[], str]:
-    """Makes a newborn store on the run's server and tells its DSN, for a service that several tests share."""
-
-    def made() -> str:
-        name = f"shared_{next(_numbers)}"
-        _outside_of_the_test(new_store(postgres_server.dsn, name))
-        return f"{postgres_server.dsn.rpartition('/')[0]}/{name}"
-
-    return made
-
-
 @pytest.fixture
-def database_url(postgres_server: EmbeddedPostgres, request: pytest.FixtureRequest) -> Iterator[str]:
+def database_url(postgres: Postgres, request: pytest.FixtureRequest) -> Iterator[str]:
     """The DSN of an empty database, which is dropped after the test with whatever is still connected to it."""
-    name = f"test_{next(_numbers)}"
-    if "migrated_database_url" in request.fixturenames:
-        _outside_of_the_test(new_store(postgres_server.dsn, name))
-    else:
-        _outside_of_the_test(execute(postgres_server.dsn, f'CREATE DATABASE "{name}"'))
-    yield f"{postgres_server.dsn.rpartition('/')[0]}/{name}"
-    _outside_of_the_test(execute(postgres_server.dsn, f'DROP DATABASE "{name}" WITH (FORCE)'))
+    dsn = postgres.new_store() if "migrated_database_url" in request.fixturenames else postgres.empty()
+    yield dsn
+    postgres.drop(dsn)
 
 
 @pytest.fixture
 def migrated_database_url(database_url: str) -> str:
     """The same database as a newborn store: all tables, no ACLs, an epoch of its own."""
     return database_url
-
-
-def _outside_of_the_test(work: Coroutine[Any, Any, object]) -> None:
-    """Runs it in a loop of its own, which leaves the test's loop as it was."""
-    loop = asyncio.new_event_loop()
-    try:
-        loop.run_until_complete(work)
-    finally:
-        loop.close()

@@ -4,13 +4,18 @@ A copied store gets a cluster id and an epoch of its own, as at birth. A copied 
 migrated: whoever starts on it makes its store. Copies of a folder share their password and PostgreSQL's own identifier.
 """
 
+import asyncio
 import atexit
 import functools
+import itertools
 import shutil
 import subprocess
 import tempfile
 import uuid
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, Self, TypeVar
 
 import asyncpg
 
@@ -18,7 +23,57 @@ from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import _random_cluster_id, migrate
 
+T = TypeVar("T")
+
 _TEMPLATE = "newborn_template"
+
+
+class Postgres:
+    """A server with its data in this folder, started by `with`; it keeps port and password while it is stopped."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.dsn = folder, ""
+        """A superuser's DSN."""
+        self._server = EmbeddedPostgres(new_folder(folder))
+        self._numbers = itertools.count(1)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, _kind: object, _error: object, _trace: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Come up, unless it is there."""
+        if self._server.pid is None:
+            self.dsn = self._server.start()
+
+    def stop(self) -> None:
+        """Go away; what is committed stays."""
+        self._server.stop()
+
+    def new_store(self) -> str:
+        """The DSN of a new database with a newborn store: all tables, no ACLs, an epoch of its own."""
+        name = f"store_{next(self._numbers)}"
+        return outside_of_the_loop(new_store(self.dsn, name))
+
+    def empty(self) -> str:
+        """The DSN of a new database without a table."""
+        name = f"empty_{next(self._numbers)}"
+        outside_of_the_loop(execute(self.dsn, f'CREATE DATABASE "{name}"'))
+        return f"{self.dsn.rpartition('/')[0]}/{name}"
+
+    def drop(self, dsn: str) -> None:
+        """Drop this database with whatever is still connected to it."""
+        name = dsn.rpartition("/")[2]
+        outside_of_the_loop(execute(self.dsn, f'DROP DATABASE "{name}" WITH (FORCE)'))
+
+
+def outside_of_the_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run it in a thread with a loop of its own: the test's loop, if there is one, stands still meanwhile."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 async def new_store(server: str, name: str) -> str:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import database
-
 
 def without_ours() -> dict[str, str]:
     """The environment but for Klamm's variables."""
@@ -27,7 +25,7 @@ def leave(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 def of_a_command(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[None]:
     """As `leave`; a command that runs in here leaves logs and signals as they were before."""
     leave(monkeypatch, folder)
-    monkeypatch.setattr(database, "begin_logging", lambda _: None)
+    monkeypatch.setattr("app.cli.database.begin_logging", lambda _: None)
     handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield

@@ -1,6 +1,6 @@
 """Short words for the updates that tests of the store say often."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.core.kafka.bindings import NO_TERMS, AclBinding, AclTerms, NewAcl, StandardAcl
@@ -16,6 +16,19 @@ ACTOR = "User:admin"
 def topic(name: str, principal: str = "User:alice", pattern_type: PatternType = PatternType.LITERAL) -> AclBinding:
     return AclBinding(
         ResourceType.TOPIC, name, pattern_type, principal, "*", AclOperation.READ, AclPermissionType.ALLOW
+    )
+
+
+def binding(said: Mapping[str, Any]) -> AclBinding:
+    """The ACL that `acl` of tests/klamm.py tells as a request's body does."""
+    return AclBinding(
+        ResourceType[said["resource_type"]],
+        said["resource_name"],
+        PatternType[said.get("pattern_type", "LITERAL")],
+        said["principal"],
+        said.get("host", "*"),
+        AclOperation[said["operation"]],
+        AclPermissionType[said["permission_type"]],
     )
 
 

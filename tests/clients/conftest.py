@@ -10,6 +10,7 @@ from deploy.clients.generate import client
 from deploy.clients.tools import ToolMissingError
 from tests.clients.newer_service import newer_service
 from tests.e2e.service import Service, replica_on
+from tests.newborn import Postgres
 
 ClientOf = Callable[[str], Path]
 
@@ -28,9 +29,9 @@ def client_of() -> ClientOf:
 
 
 @pytest.fixture(scope="session")
-def service(new_database: Callable[[], str]) -> Iterator[Service]:
+def service(postgres: Postgres) -> Iterator[Service]:
     """A service that is ready, and does not wait long for a state that it hasn't reached."""
-    with replica_on(new_database(), KLAMM_REQUEST_TIMEOUT_MS="3000") as running:
+    with replica_on(postgres.new_store(), KLAMM_REQUEST_TIMEOUT_MS="3000") as running:
         yield running.ready()
 
 

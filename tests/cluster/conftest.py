@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from app.pipeline.spark.errors import PipelineError
-from app.store.embedded.server import EmbeddedPostgres
 from tests import quick_spark
 from tests.cluster.nights import BUSY_PATIENCE_S, WELL, Company, Undisturbed, all_in_turn, ended, new_company, started
 from tests.cluster.standalone import Cluster, driver_environment, found_java_home
-from tests.newborn import new_store
+from tests.newborn import Postgres, new_store
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,10 +47,10 @@ def unharmed(cluster: Cluster, company: Company) -> Path:
 
 
 @pytest.fixture(scope="session")
-def company(cluster: Cluster, postgres_server: EmbeddedPostgres) -> Company:
+def company(cluster: Cluster, postgres: Postgres) -> Company:
     loop = asyncio.new_event_loop()
     try:
-        dsn = loop.run_until_complete(new_store(postgres_server.dsn, "company"))
+        dsn = loop.run_until_complete(new_store(postgres.dsn, "company"))
         return loop.run_until_complete(new_company(dsn, cluster.shared, cluster.driver_only))
     finally:
         loop.close()

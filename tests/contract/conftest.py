@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.formats.database_url import DatabaseUrl
-from app.store.embedded.server import EmbeddedPostgres
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from app.store.writing.bulk_store import PostgresBulkStore
@@ -20,7 +19,7 @@ from tests.contract.followed import FollowedSubject, feed_of, options_of, servic
 from tests.contract.subject import Subject
 from tests.database_roles import connected, new_store_with_roles
 from tests.fakes import FakeStore
-from tests.newborn import new_store
+from tests.newborn import Postgres, new_store
 from tests.patient import PATIENT
 
 _DATABASE = "contract"
@@ -42,7 +41,7 @@ async def store_url(request: pytest.FixtureRequest) -> AsyncIterator[str | None]
         with service_on(FakeStore()) as url:
             yield url
         return
-    server: EmbeddedPostgres = request.getfixturevalue("postgres_server")
+    server: Postgres = request.getfixturevalue("postgres")
     async with connected(server.dsn) as admin:
         await admin.execute(f"DROP DATABASE IF EXISTS {_DATABASE} WITH (FORCE)")
         if request.param == "app role":

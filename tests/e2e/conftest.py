@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +10,13 @@ import pytest
 from tests.e2e.bodies import BODIES
 from tests.e2e.postgres import OwnPostgres, Store, processes_in
 from tests.e2e.service import Service, replica_on
+from tests.newborn import Postgres
 
 
 @pytest.fixture(scope="module")
-def service(new_database: Callable[[], str]) -> Iterator[Service]:
+def service(postgres: Postgres) -> Iterator[Service]:
     """One service for a module's tests, on a store of its own."""
-    with replica_on(new_database()) as running:
+    with replica_on(postgres.new_store()) as running:
         yield running.ready()
 
 

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from app.metrics.declared import OPERATIONS
 from app.rest.callers.token_file import add_token, retire_tokens
 from tests.e2e.callers import STATIC, Corp, write_configuration
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context
+from tests.newborn import Postgres
 from tests.planted import hear, plant
 from tests.surroundings import without_ours
 
@@ -130,7 +131,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("callers")
     corp = Corp()
     tokens = write_configuration(folder, corp)
@@ -145,7 +146,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], s
         "super": Kind("super", tokens["root"], ADMIN),
         "jwt": Kind("jwt", corp.token(), ALICE),
     }
-    with Service([], {"KLAMM_DATABASE_URL": new_database()}, folder=folder) as service:
+    with Service([], {"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
         service.ready()
         made = service.http.post(
             "/v1/acls",

@@ -1,7 +1,7 @@
 """How commands reach a real service: over TLS with a token or a certificate, and over a Unix socket."""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from app.core.kafka.filters import AclBindingFilter
 from app.rest.callers.token_file import add_token
 from tests.certificates import Authority
 from tests.e2e.service import ADMIN, Service
+from tests.newborn import Postgres
 from tests.planted import plant
 
 TOML = """
@@ -54,7 +55,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("guarded")
     authority = Authority(folder)
     authority.certify("server")
@@ -63,7 +64,9 @@ def world(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], s
     token = plant(add_token(folder / "klamm.tokens", "root", ("root", "platform")))
     (folder / "token").write_text(f"{token}\n")
     (folder / "token").chmod(0o600)
-    with Service([], {"KLAMM_SUPER_USERS": ADMIN, "KLAMM_DATABASE_URL": new_database()}, folder=folder) as service:
+    with Service(
+        [], {"KLAMM_SUPER_USERS": ADMIN, "KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder
+    ) as service:
         yield World(service.url, folder)
 
 

@@ -3,7 +3,7 @@
 import ssl
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +13,7 @@ import pytest
 
 from tests.certificates import Authority, Certified
 from tests.e2e.service import PATIENCE_S, Json, Service, action, binding, context, eventually
+from tests.newborn import Postgres
 from tests.planted import hear
 from tests.surroundings import without_ours
 
@@ -104,9 +105,9 @@ class World:
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one process", "two workers"])
 def world(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, postgres: Postgres
 ) -> Iterator[World]:
-    found = World(tmp_path_factory.mktemp("tls"), request.param, new_database())
+    found = World(tmp_path_factory.mktemp("tls"), request.param, postgres.new_store())
     with found.service:
         yield found
 

@@ -1,6 +1,6 @@
 """Back, Forward and Reload in a real browser: nothing is sent a second time, and nothing that was typed is lost."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,11 +9,12 @@ from tests.e2e.axe import faults
 from tests.e2e.chromium import Page
 from tests.e2e.service import Service, binding, eventually, replica_on
 from tests.e2e.test_console_in_a_browser import click, words
+from tests.newborn import Postgres
 
 
 @pytest.fixture(scope="module")
-def service(new_database: Callable[[], str]) -> Iterator[Service]:
-    with replica_on(new_database()) as running:
+def service(postgres: Postgres) -> Iterator[Service]:
+    with replica_on(postgres.new_store()) as running:
         yield running.ready()
 
 

@@ -3,7 +3,7 @@
 import json
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +14,7 @@ import pytest
 from tests.e2e.bodies import BODIES
 from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.service import ADMIN, PATIENCE_S, Json, Service, action, binding, context, eventually
+from tests.newborn import Postgres
 from tests.planted import plant
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -25,12 +26,14 @@ GETS = ["/livez", "/readyz", "/startupz", "/metrics", "/v1/acls/count", "/v1/con
 
 @pytest.fixture(scope="module")
 def guarded(
-    tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]
+    tmp_path_factory: pytest.TempPathFactory, postgres: Postgres
 ) -> Iterator[tuple[Service, Mapping[str, str]]]:
     """A service with callers that logs in JSON, and the callers' tokens."""
     folder = tmp_path_factory.mktemp("guarded")
     tokens = write_configuration(folder, Corp())
-    with Service([], {"KLAMM_LOG_FORMAT": "JSON", "KLAMM_DATABASE_URL": new_database()}, folder=folder) as service:
+    with Service(
+        [], {"KLAMM_LOG_FORMAT": "JSON", "KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder
+    ) as service:
         yield service.ready(), tokens
 
 

@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.bodies import refusal
 from tests.e2e.service import ADMIN, PATIENCE_S, Json, Service, action, binding, context, eventually, replica_on
+from tests.newborn import Postgres
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
 BOB = {"principal": "User:bob", "client_address": "10.1.2.3"}
@@ -25,9 +26,9 @@ def name() -> str:
 
 
 @pytest.fixture(scope="module")
-def open_service(new_database: Callable[[], str]) -> Iterator[Service]:
+def open_service(postgres: Postgres) -> Iterator[Service]:
     """One that lets everybody in where there is no ACL."""
-    with replica_on(new_database(), KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND="true") as running:
+    with replica_on(postgres.new_store(), KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND="true") as running:
         yield running.ready()
 
 

@@ -15,6 +15,7 @@ from tests.e2e.repeating import Repeating
 from tests.e2e.service import Json, Service, action, binding, client_of, context, eventually
 from tests.issuers import Key, issuer_table, key_set
 from tests.key_server import KeyServer
+from tests.newborn import Postgres
 
 QUESTION: Json = {"context": context("User:orders"), "actions": [action("orders")]}
 CLUSTER = "https://kubernetes.default.svc.cluster.local"
@@ -116,14 +117,14 @@ def configured(folder: Path, database_url: str, jwks: str, more: str = "") -> Se
 
 
 @pytest.fixture(scope="module")
-def at_url(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]) -> Iterator[Issuing]:
+def at_url(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[Issuing]:
     folder = tmp_path_factory.mktemp("url")
-    with KeyServer(key_set(OLD)) as server, configured(folder, new_database(), server.url) as service:
+    with KeyServer(key_set(OLD)) as server, configured(folder, postgres.new_store(), server.url) as service:
         yield Issuing(service, lambda document: setattr(server, "body", document), rest_s=10.5)
 
 
 @pytest.fixture(scope="module")
-def in_file(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]) -> Iterator[Issuing]:
+def in_file(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[Issuing]:
     folder = tmp_path_factory.mktemp("file")
     path = folder / "keys.json"
     path.write_bytes(key_set(OLD))
@@ -133,7 +134,7 @@ def in_file(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[],
         beside.write_bytes(document)
         beside.replace(path)
 
-    with configured(folder, new_database(), "keys.json") as service:
+    with configured(folder, postgres.new_store(), "keys.json") as service:
         yield Issuing(service, publish, rest_s=0.0)
 
 

@@ -1,6 +1,6 @@
 """Groups that signed tokens name, at a real `klamm serve`: what they decide, and what nobody gets by naming them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -10,6 +10,7 @@ from tests.cases import each_case
 from tests.e2e.bodies import BODIES
 from tests.e2e.service import Json, Service, action, binding, context, eventually
 from tests.issuers import Key, issuer_table, key_set
+from tests.newborn import Postgres
 
 TABLES = f"""
 super.users = "User:admin;Group:ops"
@@ -94,11 +95,11 @@ class Signed:
 
 
 @pytest.fixture(scope="module")
-def signed(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]) -> Iterator[Signed]:
+def signed(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[Signed]:
     folder = tmp_path_factory.mktemp("groups")
     (folder / "klamm.toml").write_text(TABLES)
     (folder / "keys.json").write_bytes(key_set(KEY))
-    with Service([], {"KLAMM_DATABASE_URL": new_database()}, folder=folder) as service:
+    with Service([], {"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
         it = Signed(service.ready(), folder / "keys.json")
         reply = it.post("root", {}, "/v1/acls", {"context": context("User:admin"), "bindings": ACLS})
         assert reply.status_code == httpx.codes.OK, reply.text

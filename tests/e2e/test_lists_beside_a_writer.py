@@ -1,7 +1,7 @@
 """Lists of the whole store at one token while somebody writes between every two of their calls."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,15 @@ from app.client.reach import what, who
 from app.client.undo import command as undo
 from tests.client_runs import Run, run
 from tests.e2e.service import ADMIN, Json, Service, binding, context, replica_on
+from tests.newborn import Postgres
 
 ACLS = 3_000
 READS = ("/v1/acls/search", "/v1/who-can", "/v1/what-can", "/v1/configs")
 
 
 @pytest.fixture(scope="module")
-def primary(new_database: Callable[[], str]) -> Iterator[Service]:
-    with replica_on(new_database()) as running:
+def primary(postgres: Postgres) -> Iterator[Service]:
+    with replica_on(postgres.new_store()) as running:
         running.ready().create(*(binding(f"t-{number:04}", "User:many") for number in range(ACLS)))
         running.create(*(binding("shared", f"User:s-{number:04}") for number in range(1_500)))
         yield running

@@ -1,7 +1,7 @@
 """Names of 32,000 characters: no call becomes a transaction that readers can't take, and one of before is passed."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,6 +16,7 @@ from tests.e2e.history import offset_of
 from tests.e2e.service import Service, action, binding, context, replica_on
 from tests.e2e.test_followers import follower_of
 from tests.e2e.test_watch import Stream, token_of
+from tests.newborn import Postgres
 from tests.patient import PATIENT
 from tests.updates import ACTOR, alter, topic
 
@@ -28,8 +29,8 @@ EPOCHS = {"klamm-epochs": "1"}
 
 
 @pytest.fixture(scope="module")
-def url(new_database: Callable[[], str]) -> str:
-    return new_database()
+def url(postgres: Postgres) -> str:
+    return postgres.new_store()
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ on one line each, escaped; or refused clearly.
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.bodies import refusal
 from tests.e2e.questions import answers
 from tests.e2e.service import Service, binding, context, eventually, replica_on
+from tests.newborn import Postgres
 
 LONGEST = 32_767
 NFC, NFD = unicodedata.normalize("NFC", "caf\xe9-\u1e69"), unicodedata.normalize("NFD", "caf\xe9-\u1e69")
@@ -39,10 +40,10 @@ FORMS = ["JSON", "TEXT"]
 
 
 @pytest.fixture(scope="module", params=FORMS)
-def logging_in(request: pytest.FixtureRequest, new_database: Callable[[], str]) -> Iterator[tuple[str, Service]]:
+def logging_in(request: pytest.FixtureRequest, postgres: Postgres) -> Iterator[tuple[str, Service]]:
     """A service for each form of the log."""
     form = str(request.param)
-    with replica_on(new_database(), KLAMM_LOG_FORMAT=form, KLAMM_AUDIT_LEVEL="DEBUG") as service:
+    with replica_on(postgres.new_store(), KLAMM_LOG_FORMAT=form, KLAMM_AUDIT_LEVEL="DEBUG") as service:
         yield form, service.ready()
 
 

@@ -8,7 +8,7 @@ import json
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import product
@@ -20,6 +20,7 @@ from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.odd_bodies import CORPUS, HUGE, JSON, MIB, Odd
 from tests.e2e.raw import connected, forget_peak, peak_bytes, received, resident_bytes, statuses
 from tests.e2e.service import PATIENCE_S, ROOT, Service
+from tests.newborn import Postgres
 
 HANGS_S = 20.0
 """Longer than any timeout of the service for a client that keeps it waiting."""
@@ -74,10 +75,10 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("odd")
     tokens = write_configuration(folder, Corp())
-    with Service([], {"KLAMM_DATABASE_URL": new_database()}, folder=folder) as service:
+    with Service([], {"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
         yield World(service.ready(), tokens["root"])
         assert [line for line in service.lines if " ERROR " in line or "Traceback" in line] == []
 

@@ -3,7 +3,7 @@
 import json
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from tests.cases import each_case
 from tests.e2e.raw import exchange, received
 from tests.e2e.service import PATIENCE_S, Service
 from tests.e2e.test_callers import ALICE, body_of, routes
+from tests.newborn import Postgres
 
 NEED_NO_CALLER = {"livez", "readyz", "readyzListener", "startupz", "index", "openapi", "docs"}
 _HOST = b"Host: localhost\r\n"
@@ -48,8 +49,8 @@ CONFIGS, AUTHORIZE = REQUESTS["describeConfigs"], REQUESTS["authorize"]
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]) -> Iterator[Service]:
-    with Service([], {"KLAMM_DATABASE_URL": new_database()}, folder=tmp_path_factory.mktemp("open")) as service:
+def service(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[Service]:
+    with Service([], {"KLAMM_DATABASE_URL": postgres.new_store()}, folder=tmp_path_factory.mktemp("open")) as service:
         yield service.ready()
 
 
@@ -164,9 +165,9 @@ def test_a_stream_ends_for_nobody_it_was_opened_for(service: Service) -> None:
     assert not [each for each in found if each is not None and each[1] == "end"]
 
 
-def test_over_a_unix_socket_any_host_is_answered(tmp_path: Path, new_database: Callable[[], str]) -> None:
+def test_over_a_unix_socket_any_host_is_answered(tmp_path: Path, postgres: Postgres) -> None:
     path = tmp_path / "klamm.sock"
-    with Service(["--uds", str(path)], {"KLAMM_DATABASE_URL": new_database()}, folder=tmp_path):
+    with Service(["--uds", str(path)], {"KLAMM_DATABASE_URL": postgres.new_store()}, folder=tmp_path):
         with httpx.Client(
             transport=httpx.HTTPTransport(uds=str(path)), base_url="http://klamm", timeout=PATIENCE_S
         ) as client:

@@ -14,7 +14,6 @@ import pytest
 
 from app.core.continuity import KnownHistory
 from app.formats.database_url import DatabaseUrl
-from app.store.embedded.server import EmbeddedPostgres
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from tests.e2e.clusters import copy
@@ -23,6 +22,7 @@ from tests.e2e.history import History, offset_of, seven_of
 from tests.e2e.outside import Outside
 from tests.e2e.postgres import Frozen, OwnPostgres, run
 from tests.e2e.service import Service, action, binding, eventually, replica_on
+from tests.newborn import Postgres
 from tests.updates import create, topic
 
 _log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ def test_a_file_level_backup_put_in_the_place_of_the_store_is_noticed_and_replac
 
 
 @contextmanager
-def backup_of(server: EmbeddedPostgres, dsn: str) -> Iterator[Callable[[], None]]:
+def backup_of(server: Postgres, dsn: str) -> Iterator[Callable[[], None]]:
     """A copy of the database as it is now; a call puts it in the database's place, and everybody is disconnected."""
     name = urlsplit(dsn).path.removeprefix("/")
     with Outside(server.dsn) as outside:
@@ -116,12 +116,12 @@ def backup_of(server: EmbeddedPostgres, dsn: str) -> Iterator[Callable[[], None]
 
 @pytest.mark.parametrize("found", [0, 1, len(LOST), len(FOUND)], ids=["gone back", "shorter", "same length", "longer"])
 def test_a_restored_backup_that_goes_on_by_itself_is_noticed_and_replaces_the_lost_history_whole(
-    postgres_server: EmbeddedPostgres, migrated_database_url: str, found: int
+    postgres: Postgres, migrated_database_url: str, found: int
 ) -> None:
     dsn = migrated_database_url
     write(dsn, SHARED)
     names = [*SHARED, *LOST, *FOUND]
-    with backup_of(postgres_server, dsn) as restore, replica_on(dsn) as replica, Crowd() as crowd:
+    with backup_of(postgres, dsn) as restore, replica_on(dsn) as replica, Crowd() as crowd:
         tokens = [replica.ready().create(binding(name))["token"] for name in LOST]
         with Outside(dsn) as outside:
             before = outside.history()

@@ -5,19 +5,20 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.service import ADMIN, PATIENCE_S, Service, action, binding, replica_on
+from tests.newborn import Postgres
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
 
 
 @pytest.fixture(scope="module")
-def own(new_database: Callable[[], str]) -> Iterator[Service]:
-    with replica_on(new_database()) as running:
+def own(postgres: Postgres) -> Iterator[Service]:
+    with replica_on(postgres.new_store()) as running:
         yield running.ready()
 
 

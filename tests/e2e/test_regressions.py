@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.outside import Outside
 from tests.e2e.raw import connected
 from tests.e2e.service import ADMIN, PATIENCE_S, Service, action, binding, client_of, context, replica_on
+from tests.newborn import Postgres
 from tests.planted import hear
 from tests.surroundings import without_ours
 
@@ -30,10 +31,10 @@ class Guarded(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory, new_database: Callable[[], str]) -> Iterator[Guarded]:
+def guarded(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("regressions")
     tokens = write_configuration(folder, Corp())
-    with Service([], {"KLAMM_DATABASE_URL": new_database()}, folder=folder) as service:
+    with Service([], {"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
         yield Guarded(service.ready(), tokens)
 
 

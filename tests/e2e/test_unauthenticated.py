@@ -3,7 +3,7 @@
 import json
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from tests.bench.clients import Clients, asking
 from tests.bench.load import connect, post, status_from, status_of
 from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.service import PATIENCE_S, Service, action, context
+from tests.newborn import Postgres
 
 UNKNOWN = 1_200
 EACH = 60
@@ -31,10 +32,10 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str,
 
 
 @pytest.fixture(scope="module")
-def guarded(new_database: Callable[[], str], tokens: tuple[Path, Mapping[str, str]]) -> Iterator[Service]:
+def guarded(postgres: Postgres, tokens: tuple[Path, Mapping[str, str]]) -> Iterator[Service]:
     """A service that knows callers."""
     folder, _ = tokens
-    with Service([], {"KLAMM_DATABASE_URL": new_database()}, folder=folder) as service:
+    with Service([], {"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
         yield service.ready()
 
 

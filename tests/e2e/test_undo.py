@@ -18,6 +18,7 @@ from app.core.kafka.bindings import rfc3339
 from app.formats.command_errors import UsageError
 from tests.client_runs import Run, run
 from tests.e2e.service import ADMIN, Json, Service, action, binding, context, eventually, replica_on
+from tests.newborn import Postgres
 
 
 def store_time() -> datetime:
@@ -28,8 +29,8 @@ NEXT_YEAR = rfc3339(store_time().replace(microsecond=0) + timedelta(days=365))
 
 
 @pytest.fixture(scope="module")
-def own(new_database: Callable[[], str]) -> Iterator[Service]:
-    with replica_on(new_database()) as running:
+def own(postgres: Postgres) -> Iterator[Service]:
+    with replica_on(postgres.new_store()) as running:
         yield running.ready()
 
 
@@ -191,8 +192,8 @@ def test_a_plan_of_it_can_be_reviewed(company: Service, tmp_path: Path) -> None:
         klamm(company, token, "--force", "--yes")
 
 
-def test_a_range_goes_over_several_epochs(new_database: Callable[[], str]) -> None:
-    dsn = new_database()
+def test_a_range_goes_over_several_epochs(postgres: Postgres) -> None:
+    dsn = postgres.new_store()
     with replica_on(dsn) as first, replica_on(dsn) as second:
         first.ready().create(binding("kept"))
         before = everything(first)

@@ -3,7 +3,7 @@
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from app.client.plan import apply
 from app.client.undo import command as undo
 from tests.client_runs import Run, run
 from tests.e2e.service import ADMIN, Json, Service, binding, context, eventually, replica_on
+from tests.newborn import Postgres
 
 BOB = "User:bob"
 BOB_MAY = binding("kafka-cluster", BOB, "ALTER", resource_type="CLUSTER")
@@ -23,8 +24,8 @@ RANGE = re.compile(r"klamm undo (\S+\.\.\S+)")
 
 
 @pytest.fixture(scope="module")
-def own(new_database: Callable[[], str]) -> Iterator[Service]:
-    with replica_on(new_database()) as running:
+def own(postgres: Postgres) -> Iterator[Service]:
+    with replica_on(postgres.new_store()) as running:
         yield running.ready()
 
 

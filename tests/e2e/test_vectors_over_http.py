@@ -1,6 +1,6 @@
 """Kafka 4.4.0's own answers, a slice of each file of them, through HTTP and PostgreSQL (tests/vectors)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 import httpx
@@ -10,6 +10,7 @@ from app.core.kafka.validation import validate_new_acl
 from tests.differential.test_validation import FIVE, MAPPED, MAPPED_FILTERS, with_future_words
 from tests.e2e.service import Json, Service, context, replica_on
 from tests.images import acl_of
+from tests.newborn import Postgres
 from tests.vectors.loader import Line, lines
 
 SCENARIOS = 60
@@ -33,8 +34,8 @@ DESCRIBE, DESCRIBE_TOKENS = 8, 14
 
 
 @pytest.fixture(scope="module")
-def service(new_database: Callable[[], str]) -> Iterator[Service]:
-    with replica_on(new_database(), KLAMM_SUPER_USERS=ADMIN_OF_THE_TEST) as service:
+def service(postgres: Postgres) -> Iterator[Service]:
+    with replica_on(postgres.new_store(), KLAMM_SUPER_USERS=ADMIN_OF_THE_TEST) as service:
         yield service.ready()
 
 

@@ -7,7 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from app.formats.command_errors import CommandError
 from tests.client_runs import run
 from tests.e2e.postgres import OwnPostgres
 from tests.e2e.service import ADMIN, ROOT, Service, binding, context, eventually, replica_on
+from tests.newborn import Postgres
 
 KLAMM = [sys.executable, "-c", "import sys; from app.cli.entry_point import main; sys.exit(main(sys.argv[1:]))"]
 PATIENCE_S = 60
@@ -103,10 +104,8 @@ def test_what_it_keeps_as_json_is_what_verify_proves(service: Service, tmp_path:
     assert verified(tmp_path / "out").startswith("holds up to offset")
 
 
-def test_it_follows_and_keeps_what_verify_proves_over_several_epochs(
-    new_database: Callable[[], str], tmp_path: Path
-) -> None:
-    dsn = new_database()
+def test_it_follows_and_keeps_what_verify_proves_over_several_epochs(postgres: Postgres, tmp_path: Path) -> None:
+    dsn = postgres.new_store()
     with replica_on(dsn) as first, replica_on(dsn) as second:
         create(first.ready(), "one")
         with watching(first.url, tmp_path, "--snapshot", "--output", "json", "--bookmarks") as shown:

@@ -12,13 +12,12 @@ from app.core.epochs import Standing, is_later
 from app.core.kafka.errors import InconsistentClusterIdException, StoreUnavailableException
 from app.core.token import Token
 from app.formats.database_url import DatabaseUrl
-from app.store.embedded.server import EmbeddedPostgres
 from app.store.engine import Connection
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from app.store.writing.restored import begin_epoch
 from tests.database_roles import new_store_with_roles
-from tests.newborn import new_folder
+from tests.newborn import Postgres, new_folder
 from tests.surroundings import of_a_command
 from tests.updates import create, topic
 
@@ -61,8 +60,8 @@ async def test_a_copy_gets_a_cluster_id_of_its_own(store_url: str, feed: Postgre
     assert is_later(after.epoch, before.epoch)
 
 
-async def test_only_the_owner_gives_a_cluster_id(postgres_server: EmbeddedPostgres) -> None:
-    roles = await new_store_with_roles(postgres_server.dsn, "restore_roles")
+async def test_only_the_owner_gives_a_cluster_id(postgres: Postgres) -> None:
+    roles = await new_store_with_roles(postgres.dsn, "restore_roles")
     assert (await begin_epoch(DatabaseUrl.parse(roles.serve))).last_offset == 0
     with pytest.raises(StoreUnavailableException, match="lacks a privilege"):
         await begin_epoch(DatabaseUrl.parse(roles.serve), new_cluster_id="staging")

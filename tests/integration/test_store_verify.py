@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import asyncpg
@@ -19,6 +18,7 @@ from app.core.mutations import CreateAcls
 from app.formats.database_url import DatabaseUrl
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
+from tests.newborn import Postgres
 from tests.updates import ACTOR, alter, create, delete, topic
 
 PAGE = Path(__file__).parents[2] / "docs" / "feed.md"
@@ -67,7 +67,7 @@ async def test_a_sound_store_holds_also_when_its_beginning_is_trimmed(store_url:
     assert (code, "2 ACLs, 1 properties, digest" in said) == (0, True), said
 
 
-async def test_what_was_changed_behind_klamms_back_is_named(new_database: Callable[[], str]) -> None:
+async def test_what_was_changed_behind_klamms_back_is_named(postgres: Postgres) -> None:
     """A store for each damage; one process looks at all of them."""
     damages = [
         ("UPDATE acl SET permission_type = 2 WHERE resource_name = 'a'", "the digest at offset 6"),
@@ -84,7 +84,7 @@ async def test_what_was_changed_behind_klamms_back_is_named(new_database: Callab
             "the digest at offset 6",
         ),
     ]
-    urls = [await asyncio.to_thread(new_database) for _ in damages]
+    urls = [await asyncio.to_thread(postgres.new_store) for _ in damages]
     for url, (damage, _) in zip(urls, damages, strict=True):
         store = PostgresAclStore(DatabaseUrl.parse(url))
         await fill(store)

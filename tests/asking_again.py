@@ -1,0 +1,28 @@
+"""A client of a service that shares its core with other processes: it asks again after OVERLOADED."""
+
+import logging
+import time
+from collections.abc import Mapping
+
+import httpx
+
+from tests.klamm import LIMIT_S
+
+# A line for each of some thousand requests would drown what a failed test has to say.
+logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+class _AskingAgain(httpx.HTTPTransport):
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            reply = super().handle_request(request)
+            refused = reply.status_code == httpx.codes.TOO_MANY_REQUESTS and b"OVERLOADED" in reply.read()
+            if not refused or time.monotonic() > deadline:
+                return reply
+            reply.close()
+            time.sleep(0.02)
+
+
+def client_of(url: str, headers: Mapping[str, str] | None = None) -> httpx.Client:
+    return httpx.Client(base_url=url, headers=headers, timeout=LIMIT_S, transport=_AskingAgain())
