@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from tests.fakes import FakeStore
     from tests.newborn import Postgres
 
+    Words = Mapping[str, object]
+
 Json = dict[str, Any]
 LIMIT_S = 60.0
 """How long a test waits for anything: no machine is that slow."""
@@ -166,16 +168,16 @@ class InProcess:
         """Post this body, as "root" if callers are known, and insist on the status."""
         return _json_of(await self.send(path, body, "root" if self.tokens else None), status)
 
-    async def authorize(self, who: str | Json, *actions: Json, **more: object) -> list[str]:
+    async def authorize(self, who: str | Words, *actions: Words, **more: object) -> list[str]:
         """The results of one authorize call for this principal, or in this context."""
         results: list[str] = (await self.post("/v1/authorize", _question(who, actions, more)))["results"]
         return results
 
-    async def create(self, *acls: Json, **more: object) -> Json:
+    async def create(self, *acls: Words, **more: object) -> Json:
         """Create these ACLs as the super user."""
         return await self.post("/v1/acls", {"context": ADMIN, "bindings": acls, **more})
 
-    async def delete(self, *filters: Json, **more: object) -> Json:
+    async def delete(self, *filters: Words, **more: object) -> Json:
         """Delete what these filters mean as the super user."""
         return await self.post("/v1/acls/delete", {"context": ADMIN, "filters": filters, **more})
 
@@ -267,7 +269,7 @@ def _json_of(answer: httpx.Response, status: int) -> Json:
     return value
 
 
-def _question(who: str | Json, actions: Sequence[Json], more: Mapping[str, object]) -> Json:
+def _question(who: str | Words, actions: Sequence[Words], more: Mapping[str, object]) -> Json:
     return {"context": context(who) if isinstance(who, str) else who, "actions": actions, **more}
 
 
@@ -351,14 +353,14 @@ class Process:
     def post(self, path: str, body: object, status: int = 200) -> Json:
         return _json_of(self.http.post(path, json=body), status)
 
-    def authorize(self, who: str | Json, *actions: Json, **more: object) -> list[str]:
+    def authorize(self, who: str | Words, *actions: Words, **more: object) -> list[str]:
         results: list[str] = self.post("/v1/authorize", _question(who, actions, more))["results"]
         return results
 
-    def create(self, *acls: Json, **more: object) -> Json:
+    def create(self, *acls: Words, **more: object) -> Json:
         return self.post("/v1/acls", {"context": ADMIN, "bindings": acls, **more})
 
-    def delete(self, *filters: Json, **more: object) -> Json:
+    def delete(self, *filters: Words, **more: object) -> Json:
         return self.post("/v1/acls/delete", {"context": ADMIN, "filters": filters, **more})
 
     def acls(self, **wanted: object) -> list[Json]:

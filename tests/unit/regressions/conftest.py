@@ -5,19 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.regressions.guarded import Guarded, guarded
-from tests.unit.rest.harness import Service, serving
+from tests.klamm import InProcess, in_process
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[Service]:
+async def service() -> AsyncIterator[InProcess]:
     """Open to everybody, loaded and ready, without ACLs; User:admin is a super user."""
-    async with serving() as ready:
+    async with in_process() as ready:
         yield ready
 
 
 @pytest.fixture
-async def replica(tmp_path: Path) -> AsyncIterator[Guarded]:
+async def replica(tmp_path: Path) -> AsyncIterator[InProcess]:
     """The same, but everybody has to say who they are."""
-    async with guarded(tmp_path) as ready:
+    async with in_process(tokens_file=tmp_path / "klamm.tokens") as ready:
         yield ready

@@ -23,9 +23,8 @@ from app.logs.service import configure_logging
 from app.rest.app import create_rest_app
 from tests.cases import each_case
 from tests.e2e.bodies import BODIES
-from tests.unit.regressions.guarded import Guarded
-from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
-from tests.updates import new
+from tests.klamm import ADMIN, ALICE, READ_ORDERS, InProcess, acl, in_process
+from tests.updates import binding, new
 
 APP = Path(__file__).parents[3] / "app"
 MIB = 1024 * 1024
@@ -35,7 +34,7 @@ FOR_DECIDE = ("/v1/authorize", "/v1/authorized-operations", "/v1/authorize-by-re
 # small requests, much memory
 
 
-async def asked(replica: Guarded, path: str, headers: dict[str, str], chunks: Iterator[bytes]) -> tuple[int, int]:
+async def asked(replica: InProcess, path: str, headers: dict[str, str], chunks: Iterator[bytes]) -> tuple[int, int]:
     """The status of a POST, and how many pieces of its body were taken."""
     taken = 0
     statuses: list[int] = []
@@ -58,7 +57,7 @@ async def asked(replica: Guarded, path: str, headers: dict[str, str], chunks: It
 @pytest.mark.long
 @pytest.mark.parametrize("path", BODIES)
 async def test_cve_2022_34917_nothing_is_kept_for_whom_nobody_knows_nor_beyond_the_limit(
-    replica: Guarded, path: str
+    replica: InProcess, path: str
 ) -> None:
     json_type = {"content-type": "application/json"}
     known = {**json_type, "authorization": f"Bearer {replica.tokens['root']}"}
@@ -74,17 +73,17 @@ async def test_cve_2022_34917_nothing_is_kept_for_whom_nobody_knows_nor_beyond_t
 
 
 @pytest.mark.long
-async def test_cve_2023_34455_no_body_is_unpacked(replica: Guarded) -> None:
+async def test_cve_2023_34455_no_body_is_unpacked(replica: InProcess) -> None:
     plain = json.dumps(BODIES["/v1/authorize"]).encode()
     bomb = gzip.compress(plain[:-1] + b" " * (64 * MIB) + b"}")
     assert len(bomb) < MIB // 8
     codings = ("gzip", "x-gzip", "deflate", "br", "zstd", "snappy", "lz4", "GZIP", "gzip, gzip", "identity, gzip")
     tracemalloc.start()
     for coding in codings:
-        reply = await replica.send("POST", "sidecar", "/v1/authorize", bomb, content_encoding=coding)
+        reply = await replica.send("/v1/authorize", bomb, "sidecar", content_encoding=coding)
         assert (reply.status_code, reply.json()["code"]) == (415, "INVALID_REQUEST")
     for body in (bomb, zlib.compress(plain)):
-        assert (await replica.send("POST", "sidecar", "/v1/authorize", body)).status_code == 400
+        assert (await replica.send("/v1/authorize", body, "sidecar")).status_code == 400
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 16 * MIB
@@ -102,11 +101,11 @@ SMALL = {
 
 
 @each_case("value", SMALL)
-async def test_cve_2023_34455_small_bodies_take_little_memory(service: Service, value: str) -> None:
+async def test_cve_2023_34455_small_bodies_take_little_memory(service: InProcess, value: str) -> None:
     for path, body in BODIES.items():
         content = (json.dumps(body)[:-1] + f',"n":{SMALL[value]}}}').encode()
         tracemalloc.start()
-        reply = await service.post_raw(path, content)
+        reply = await service.send(path, content)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert reply.status_code == 400, (path, reply.text)
@@ -158,7 +157,7 @@ def test_cve_2021_4104_cve_2022_23302_logs_go_nowhere_but_to_the_stream(
     assert [handler for handler in found if isinstance(handler, network)] == []
 
 
-async def test_cve_2022_23305_what_is_logged_is_data_whatever_it_says(service: Service) -> None:
+async def test_cve_2022_23305_what_is_logged_is_data_whatever_it_says(service: InProcess) -> None:
     """log4j 1.x: logged text became SQL."""
     names = [
         "'); DROP TABLE acl; --",
@@ -212,15 +211,15 @@ def test_cve_2022_23307_nothing_that_comes_becomes_an_object_of_its_own_choice()
 
 async def test_pr_13151_a_start_that_fails_never_passes_for_one_that_has_not() -> None:
     """Kafka's broker started although its authorizer had failed to load."""
-    async with serving(reachable=False) as replica:
-        replica.store.commit([CreateAcls(new([allow("READ", "orders")]), "User:test")])
+    async with in_process(reachable=False) as replica:
+        replica.store.commit([CreateAcls(new([binding(acl("orders"))]), "User:test")])
         replica.store.poisoned_snapshot = True
         replica.store.unreachable = False
-        started = await replica.post("/v1/start", {**BODIES["/v1/start"], "wait_ms": 300})
+        started = await replica.send("/v1/start", {**BODIES["/v1/start"], "wait_ms": 300})
         assert [each["ready"] for each in started.json()["listeners"]] == [False]
         for probe in ("/readyz", "/readyz/PLAINTEXT", "/startupz"):
             assert (await replica.client.get(probe)).status_code == 503
-        reply = await replica.post("/v1/authorize", {"context": ALICE, "actions": [READ_ORDERS]})
+        reply = await replica.send("/v1/authorize", {"context": ALICE, "actions": [READ_ORDERS]})
         assert (reply.status_code, reply.json()["code"]) == (503, "AUTHORIZER_NOT_READY")
 
 
@@ -229,33 +228,31 @@ async def test_pr_13151_a_start_that_fails_never_passes_for_one_that_has_not() -
 
 @pytest.mark.parametrize("name", ["localhost", "broker-1.example.com", "ip6-localhost", "10.0.0.1.nip.io", "0x7f.1"])
 async def test_kafka_13698_a_client_is_named_by_its_address_and_never_looked_up(
-    service: Service, name: str, monkeypatch: pytest.MonkeyPatch
+    service: InProcess, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_up = Refusing()
     monkeypatch.setattr(socket, "getaddrinfo", looked_up)
     monkeypatch.setattr(socket, "gethostbyname", looked_up)
-    await service.grant([allow("READ", "orders", host=name)])
+    await service.create(acl("orders", host=name))
     context: dict[str, object] = {**ALICE, "client_address": name}
-    reply = await service.post("/v1/authorize", {"context": context, "actions": [READ_ORDERS]})
+    reply = await service.send("/v1/authorize", {"context": context, "actions": [READ_ORDERS]})
     assert (reply.status_code, reply.json()["errors"][0]["pointer"]) == (400, "/context/client_address")
     assert looked_up.calls == []
 
 
 @pytest.mark.parametrize("pattern_type", ["PREFIXED", "MATCH", "ANY", "UNKNOWN", "literal"])
-async def test_kafka_14733_only_literal_resources_can_be_authorized(service: Service, pattern_type: str) -> None:
+async def test_kafka_14733_only_literal_resources_can_be_authorized(service: InProcess, pattern_type: str) -> None:
     actions = [READ_ORDERS, {**READ_ORDERS, "pattern_type": pattern_type}]
-    reply = await service.post("/v1/authorize", {"context": ADMIN, "actions": actions})
+    reply = await service.send("/v1/authorize", {"context": ADMIN, "actions": actions})
     assert reply.status_code == 400
     assert [each["pointer"] for each in reply.json()["errors"]] == ["/actions/1/pattern_type"]
-    assert (await service.authorize({**READ_ORDERS, "pattern_type": "LITERAL"}, context=ADMIN))["results"] == [
-        "ALLOWED"
-    ]
+    assert await service.authorize(ADMIN, {**READ_ORDERS, "pattern_type": "LITERAL"}) == ["ALLOWED"]
 
 
-async def test_kafka_14733_an_acl_on_an_empty_name_is_refused_beside_one_that_is_not(service: Service) -> None:
+async def test_kafka_14733_an_acl_on_an_empty_name_is_refused_beside_one_that_is_not(service: InProcess) -> None:
     binding = {"resource_type": "TOPIC", "principal": "User:alice", "operation": "READ", "permission_type": "ALLOW"}
     bindings = [{**binding, "resource_name": name} for name in ("", "orders")]
-    results = (await service.post("/v1/acls", {"context": ADMIN, "bindings": bindings})).json()["results"]
+    results = (await service.send("/v1/acls", {"context": ADMIN, "bindings": bindings})).json()["results"]
     assert [(each["error_code"], each["error_message"]) for each in results] == [
         (42, "Invalid empty resource name"),
         (0, None),

@@ -17,38 +17,37 @@ from app.core.token import Token
 from app.runtime.listing import CURSORS
 from tests.cases import each_case
 from tests.images import binding_of, index_of, numbered
+from tests.klamm import ADMIN, ALICE, READ_ORDERS, InProcess, acl
 from tests.reference import Reference
 from tests.unit.regressions.acls import DESCRIBE, READ, TOPIC, WRITE, prefix
 from tests.unit.regressions.acls import allow as acl_for
-from tests.unit.regressions.guarded import Guarded
-from tests.unit.rest.harness import ADMIN, READ_ORDERS, Service, allow
 
 
 def test_spicedb_cve_2025_65111_look_up_and_check_agree_after_a_delete() -> None:
     acls = [acl_for("orders"), prefix("ord"), acl_for("*")]
     index = index_of(numbered(acls))
     meant = AclBindingFilter(TOPIC, "orders", PatternType.MATCH)
-    for acl in acls:
-        assert any(found.binding == acl for step in search(index, meant) for found in step)
-        index.remove(acl)
-        assert not any(found.binding == acl for step in search(index, meant) for found in step)
+    for each in acls:
+        assert any(found.binding == each for step in search(index, meant) for found in step)
+        index.remove(each)
+        assert not any(found.binding == each for step in search(index, meant) for found in step)
     assert not index.covers(TOPIC, "orders")
 
 
 READ_GROUP = {"operation": "READ", "resource_type": "GROUP"}
 
 
-async def test_cve_2026_55866_many_at_once_get_their_own_answers(replica: Guarded) -> None:
+async def test_cve_2026_55866_many_at_once_get_their_own_answers(replica: InProcess) -> None:
     """A cache was poisoned by requests that ran at the same time."""
     names = [f"orders-{n}" for n in range(20)]
-    await replica.service.grant([allow("READ", name, principal=f"User:{name}") for name in names])
+    await replica.create(*(acl(name, f"User:{name}") for name in names))
 
     def body_for(principal: str) -> dict[str, object]:
         actions = [{**READ_ORDERS, "resource_name": name} for name in names]
         return {"context": {"principal": f"User:{principal}", "client_address": "10.0.0.1"}, "actions": actions}
 
     async def ask(caller: str, principal: str) -> tuple[int, list[str]]:
-        reply = await replica.post(caller, "/v1/authorize", body_for(principal))
+        reply = await replica.send("/v1/authorize", body_for(principal), caller)
         return reply.status_code, reply.json().get("results", [])
 
     async def check(caller: str, principal: str) -> None:
@@ -64,17 +63,17 @@ async def test_cve_2026_55866_many_at_once_get_their_own_answers(replica: Guarde
     await asyncio.gather(*(check(caller, who) for caller, who in asked))
 
 
-async def test_cve_2026_46668_a_batch_answers_as_its_questions_would_alone(service: Service) -> None:
+async def test_cve_2026_46668_a_batch_answers_as_its_questions_would_alone(service: InProcess) -> None:
     """Nested lists in a bulk check collided in one key."""
     names = ["a", "b", "[a]", '["a"', '"b"]', '["a","b"]', "[[a],[b]]", "a][b", "a\nb", "{}", "0", "a\\", '\\"', "é"]
-    await service.grant([allow("READ", name, type_="GROUP") for name in names[::2]])
+    await service.create(*(acl(name, resource_type="GROUP") for name in names[::2]))
     actions = [{**READ_GROUP, "resource_name": name} for name in names]
-    alone = [(await service.authorize(action))["results"][0] for action in actions]
+    alone = [(await service.authorize(ALICE, action))[0] for action in actions]
     assert alone == ["ALLOWED" if at % 2 == 0 else "DENIED" for at in range(len(names))]
     dice = random.Random(46_668)
     for _ in range(20):
         drawn = [dice.randrange(len(names)) for _ in range(50)]
-        batch = (await service.authorize(*(actions[at] for at in drawn)))["results"]
+        batch = await service.authorize(ALICE, *(actions[at] for at in drawn))
         assert batch == [alone[at] for at in drawn]
 
 
@@ -112,41 +111,41 @@ def test_ghsa_vhvq_a_token_is_one_that_was_handed_out_or_is_refused(token: str) 
     assert str(parsed) == token
 
 
-async def test_ghsa_vhvq_garbage_is_a_refusal_on_every_way_in(service: Service) -> None:
+async def test_ghsa_vhvq_garbage_is_a_refusal_on_every_way_in(service: InProcess) -> None:
     good = CURSORS.encode((2, "orders", 3, "User:alice", "*", 3, 3))
     ask = {"context": ADMIN, "actions": [READ_ORDERS]}
     for garbage in ("", "x", "=" * 4, good[:-1], good + "=", f"{good}\n", "💥", "A" * 100_000, "-1", ":", "null"):
         search = {"context": ADMIN, "filter": {}, "cursor": garbage}
         for path, body in (("/v1/acls/search", search), ("/v1/authorize", {**ask, "at_least": garbage})):
-            reply = await service.post(path, body)
+            reply = await service.send(path, body)
             assert (reply.status_code, reply.json()["code"]) == (400, "INVALID_REQUEST"), (path, garbage[:20])
-    assert (await service.post("/v1/acls/search", {"context": ADMIN, "filter": {}, "cursor": good})).status_code == 200
+    assert (await service.send("/v1/acls/search", {"context": ADMIN, "filter": {}, "cursor": good})).status_code == 200
 
 
-async def test_cve_2025_49011_what_is_listed_amounts_to_what_is_decided(service: Service) -> None:
+async def test_cve_2025_49011_what_is_listed_amounts_to_what_is_decided(service: InProcess) -> None:
     """A look-up and a check looked at different sets of conditions."""
     dice = random.Random(49_011)
-    acls = {
-        allow(
-            dice.choice(("READ", "WRITE", "DESCRIBE", "ALL")),
+    drawn = [
+        acl(
             dice.choice(("orders", "ord", "o", "*", "other")),
-            principal=dice.choice(("User:alice", "User:bob", "User:*")),
+            dice.choice(("User:alice", "User:bob", "User:*")),
+            dice.choice(("READ", "WRITE", "DESCRIBE", "ALL")),
             host=dice.choice(("*", "10.0.0.1", "10.0.0.0/31")),
-            pattern=dice.choice(("LITERAL", "PREFIXED")),
-            permission=dice.choice(("ALLOW", "ALLOW", "DENY")),
+            pattern_type=dice.choice(("LITERAL", "PREFIXED")),
+            permission_type=dice.choice(("ALLOW", "ALLOW", "DENY")),
         )
         for _ in range(40)
-    }
-    await service.grant(acls)
+    ]
+    await service.create(*drawn)
     asked = product(("orders", "ord", "other", "x"), ("User:alice", "User:bob"), ("10.0.0.1", "10.0.0.9"))
     for name, principal, address in asked:
         wanted = {"resource_type": "TOPIC", "resource_name": name, "pattern_type": "MATCH"}
-        found = (await service.post("/v1/acls/search", {"context": ADMIN, "filter": wanted, "limit": 1_000})).json()
-        listed = Reference([binding_of(acl) for acl in found["acls"]])
+        found = (await service.send("/v1/acls/search", {"context": ADMIN, "filter": wanted, "limit": 1_000})).json()
+        listed = Reference([binding_of(each) for each in found["acls"]])
         context = {"principal": principal, "client_address": address}
         operations = (READ, WRITE, DESCRIBE, AclOperation.DELETE)
         actions = [{**READ_ORDERS, "resource_name": name, "operation": operation.name} for operation in operations]
-        results = (await service.authorize(*actions, context=context))["results"]
+        results = await service.authorize(context, *actions)
         assert [result == "ALLOWED" for result in results] == [
             listed.authorize(principal, address, operation, TOPIC, name) for operation in operations
         ]
@@ -169,7 +168,7 @@ HOSTILE = [
 
 
 @each_case("name", HOSTILE)
-async def test_cve_2025_46569_a_path_is_a_name_and_never_code(service: Service, name: str) -> None:
+async def test_cve_2025_46569_a_path_is_a_name_and_never_code(service: InProcess, name: str) -> None:
     """The path of a request became part of a query."""
     quoted = quote(name, safe="")
     known = await service.client.get("/readyz/PLAINTEXT?verbose")
