@@ -82,7 +82,7 @@ async def replicas_on(dsn: str) -> AsyncIterator[list[Authorizer]]:
 
 async def write_what_is_kept(authorizer: Authorizer) -> None:
     await authorizer.updates.create_acls(ROOT, new([acl("kept", "User:alice")]), PATIENCE_S)
-    await authorizer.updates.alter_configs(ROOT, [("super.users", "User:root;User:carol")], PATIENCE_S)
+    await authorizer.updates.alter_configs(ROOT, [("super.users", "User:admin;User:carol")], PATIENCE_S)
 
 
 async def write_what_will_be_lost(replicas: list[Authorizer], number: int) -> Token:

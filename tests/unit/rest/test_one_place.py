@@ -14,12 +14,12 @@ from app.console.routes import console_routes
 from app.metrics.declared import ADMISSION_POOLS, Metrics
 from app.rest.app import AppOptions, create_rest_app
 from app.rest.http.admission import BOUNDS, Admission, PlaceHolder
+from tests.klamm import until
 from tests.unit.console.browser import KEY, browsing
 from tests.unit.regressions.guarded import guarded
 from tests.unit.rest.harness import ADMIN, Service, allow
 from tests.unit.rest.routes.test_at import ASKED
 from tests.unit.rest.test_bad_input import ENDPOINT
-from tests.unit.runtime.world import until
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 

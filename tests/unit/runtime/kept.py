@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from app.formats.feed_seals import Seals
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import StateOptions
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import OPTIONS, replica
+from tests.klamm import authorizer_on
+from tests.unit.runtime.world import OPTIONS
 from tests.virtual_time import EPOCH_S, VIRTUAL_CLOCK, now
 
 
@@ -29,10 +31,10 @@ def state_in(folder: Path, **changes: Any) -> StateOptions:  # noqa: ANN401 - of
     return replace(StateOptions(path=folder / "state", origin=ORIGIN), **changes)
 
 
-def keeping(store: FakeStore, state: StateOptions, later_s: float = 0.0) -> Authorizer:
-    """Its wall clock goes with virtual time, `later_s` ahead of it."""
+def keeping(store: FakeStore, state: StateOptions, later_s: float = 0.0) -> AbstractAsyncContextManager[Authorizer]:
+    """A replica that loads. Its wall clock goes with virtual time, `later_s` ahead of it."""
     clock = replace(VIRTUAL_CLOCK, wall=lambda: EPOCH_S + later_s + now())
-    return replica(store, replace(OPTIONS, state=state, clock=clock))
+    return authorizer_on(store, replace(OPTIONS, state=state, clock=clock), ready=False)
 
 
 def file_of(folder: Path) -> Path:

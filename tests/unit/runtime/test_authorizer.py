@@ -22,6 +22,7 @@ from app.runtime.authorizer import Authorizer
 from app.runtime.readiness import State
 from tests.contexts import GRANTED, Unchecked
 from tests.fakes import FakeStore
+from tests.klamm import authorizer_on, until
 from tests.unit.runtime.world import (
     ADDRESS,
     ALICE,
@@ -33,10 +34,6 @@ from tests.unit.runtime.world import (
     create,
     may_read,
     named,
-    replica,
-    running,
-    serving,
-    until,
     until_ready,
 )
 from tests.updates import new
@@ -48,14 +45,14 @@ async def test_a_fenced_image_answers_super_users_only() -> None:
     store = FakeStore()
     store.commit([create("a")])
     startup = replace(STARTUP, max_staleness_ms=3000)
-    async with running(replica(store, startup=startup)) as authorizer:
+    async with authorizer_on(store, OPTIONS, startup=startup, ready=False) as authorizer:
         await until_ready(authorizer)
         assert may_read(authorizer, "a")
         store.unreachable = True
-        await until(lambda: authorizer.readiness.state is State.FENCED, 5)
+        await until(lambda: authorizer.readiness.state is State.FENCED, limit_s=5)
         with pytest.raises(AuthorizerNotReadyException, match=r"max\.staleness\.ms"):
             authorizer.rights.authorization(ALICE)
-        assert may_read(authorizer, "a", "User:root")
+        assert may_read(authorizer, "a", "User:admin")
         store.unreachable = False
         await until(lambda: not authorizer.readiness.fenced)
         assert may_read(authorizer, "a")
@@ -65,7 +62,7 @@ async def test_a_fenced_image_answers_super_users_only() -> None:
 async def test_without_an_authorizer_everything_is_allowed_and_acl_calls_are_refused() -> None:
     store = FakeStore()
     store.unreachable = True
-    async with running(replica(store, replace(OPTIONS, enabled=False))) as authorizer:
+    async with authorizer_on(store, replace(OPTIONS, enabled=False), ready=False) as authorizer:
         await asyncio.sleep(1)
         assert may_read(authorizer, "anything", "User:nobody")
         for call in acl_calls(authorizer, ALICE):
@@ -91,7 +88,7 @@ def acl_calls(authorizer: Authorizer, context: RequestContext) -> list[Callable[
 async def test_before_the_load_acl_calls_are_refused_to_super_users_too() -> None:
     store = FakeStore()
     store.unreachable = True
-    async with running(replica(store)) as authorizer:
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         await asyncio.sleep(1)
         calls = acl_calls(authorizer, ROOT)
         calls += [lambda: authorizer.updates.alter_configs(ROOT, [("super.users", None)], None)]
@@ -107,7 +104,7 @@ async def test_before_the_load_acl_calls_are_refused_to_super_users_too() -> Non
 async def test_without_the_right_on_the_cluster_every_refusal_is_the_same() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         calls = acl_calls(authorizer, ALICE)
         calls += [lambda: authorizer.updates.alter_configs(ALICE, [("nonsense", "x")], None)]
         calls += [lambda: authorizer.updates.create_acls(ALICE, [], None)]
@@ -134,8 +131,8 @@ async def test_each_call_needs_its_own_right() -> None:
         "User:alterconfigs": AclOperation.ALTER_CONFIGS,
         "User:describeconfigs": AclOperation.DESCRIBE_CONFIGS,
     }
-    store.commit([CreateAcls(new([cluster_acl(operation, who) for who, operation in rights.items()]), "User:root")])
-    async with serving(store) as authorizer:
+    store.commit([CreateAcls(new([cluster_acl(operation, who) for who, operation in rights.items()]), "User:admin")])
+    async with authorizer_on(store, OPTIONS) as authorizer:
 
         async def configs(context: RequestContext) -> object:
             return authorizer.describe_configs(context)
@@ -170,7 +167,7 @@ async def test_each_call_needs_its_own_right() -> None:
 @in_virtual_time
 async def test_an_acl_is_found_by_its_id() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         results, _ = await authorizer.updates.create_acls(ROOT, new([acl("a")]), None)
         assert isinstance(results[0], CreatedAcl)
         for context in (ROOT, GRANTED):

@@ -13,7 +13,8 @@ from app.runtime import deciding
 from app.runtime.authorizer import Authorizer
 from app.runtime.deciding import by_resource_type
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import ALICE, acl, create, delete, never_rests, serving, until
+from tests.klamm import authorizer_on, until
+from tests.unit.runtime.world import ALICE, OPTIONS, acl, create, delete, never_rests
 from tests.updates import new
 from tests.virtual_time import in_virtual_time
 
@@ -27,7 +28,7 @@ def many(count: int) -> FakeStore:
 
 
 def writable(name: str) -> CreateAcls:
-    return CreateAcls(new([acl(name)._replace(operation=WRITE)]), "User:root")
+    return CreateAcls(new([acl(name)._replace(operation=WRITE)]), "User:admin")
 
 
 async def ask(authorizer: Authorizer, operation: AclOperation = WRITE) -> tuple[Verdict, Token | None]:
@@ -37,7 +38,7 @@ async def ask(authorizer: Authorizer, operation: AclOperation = WRITE) -> tuple[
 @in_virtual_time
 async def test_it_answers_as_in_one_go_and_names_the_offset() -> None:
     store = many(3)
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         assert await ask(authorizer) == (Verdict.DEFAULT_DENY, authorizer.image.token)
         assert await ask(authorizer, AclOperation.READ) == (Verdict.ALLOWED_BY_ACL, authorizer.image.token)
         with pytest.raises(InvalidRequestException):
@@ -47,7 +48,7 @@ async def test_it_answers_as_in_one_go_and_names_the_offset() -> None:
 @pytest.mark.usefixtures("breathless")
 @in_virtual_time
 async def test_many_patterns_are_looked_at_while_others_get_their_turns() -> None:
-    async with serving(many(2_000)) as authorizer:
+    async with authorizer_on(many(2_000), OPTIONS) as authorizer:
         task = asyncio.create_task(ask(authorizer))
         turns = 0
         while not task.done():
@@ -61,7 +62,7 @@ async def test_many_patterns_are_looked_at_while_others_get_their_turns() -> Non
 @in_virtual_time
 async def test_what_changes_meanwhile_is_in_the_answer_or_behind_its_token() -> None:
     store = many(2_000)
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         before = authorizer.image.offset
         task = asyncio.create_task(ask(authorizer))
         await asyncio.sleep(0)
@@ -81,7 +82,7 @@ async def test_what_changes_meanwhile_is_in_the_answer_or_behind_its_token() -> 
 async def test_a_store_that_never_rests_is_looked_at_in_one_go_if_that_is_short(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with serving(many(2_000)) as authorizer:
+    async with authorizer_on(many(2_000), OPTIONS) as authorizer:
         never_rests(authorizer, monkeypatch)
         assert await ask(authorizer) == (Verdict.DEFAULT_DENY, authorizer.image.token)
 
@@ -90,7 +91,7 @@ async def test_a_store_that_never_rests_is_looked_at_in_one_go_if_that_is_short(
 @in_virtual_time
 async def test_no_look_in_one_go_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deciding, "_MOST_STEPS_AT_ONCE", 3)
-    async with serving(many(2_000)) as authorizer:
+    async with authorizer_on(many(2_000), OPTIONS) as authorizer:
         assert (await ask(authorizer))[0] is Verdict.DEFAULT_DENY
         never_rests(authorizer, monkeypatch)
         with pytest.raises(OffsetNotAvailableException, match="try again"):

@@ -16,7 +16,8 @@ from app.core.records import RemoveAccessControlEntryRecord
 from app.runtime.authorizer import Authorizer
 from app.runtime.deciding import at_one_offset
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import OPTIONS, acl, may_read, serving, until
+from tests.klamm import authorizer_on, until
+from tests.unit.runtime.world import OPTIONS, acl, may_read
 from tests.virtual_time import VIRTUAL_CLOCK, freeze, in_virtual_time, now
 
 # The fake store's clock is the loop's, but for `clock_ahead`, which is whole hours here: so `now` shows its seconds.
@@ -26,7 +27,7 @@ def create_for(store: FakeStore, seconds: int, *bindings: AclBinding) -> int:
     """ACLs that end about so many seconds from now, by the store's clock; returns when that is by the loop's."""
     ends_at = int(now()) + seconds
     expires_at = store.now() + timedelta(seconds=ends_at - now())
-    store.commit([CreateAcls([NewAcl(each, expires_at.replace(microsecond=0)) for each in bindings], "User:root")])
+    store.commit([CreateAcls([NewAcl(each, expires_at.replace(microsecond=0)) for each in bindings], "User:admin")])
     return ends_at
 
 
@@ -45,7 +46,7 @@ def test_an_allow_ends_at_its_second_whatever_the_clocks_of_machines_say(hours: 
     async def run() -> None:
         store = FakeStore()
         store.clock_ahead = timedelta(hours=hours)
-        async with serving(store) as authorizer:
+        async with authorizer_on(store, OPTIONS) as authorizer:
             ends_at = create_for(store, 10, acl("a"))
             await until(lambda: may_read(authorizer, "a"))
             answers = await sampled(authorizer, 12)
@@ -59,7 +60,7 @@ def test_an_allow_ends_at_its_second_whatever_the_clocks_of_machines_say(hours: 
 @in_virtual_time
 async def test_an_allow_ends_while_the_store_is_away() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         ends_at = create_for(store, 3_600, acl("a"))
         await until(lambda: may_read(authorizer, "a"))
         store.unreachable = True
@@ -73,7 +74,7 @@ async def test_an_allow_ends_while_the_store_is_away() -> None:
 @in_virtual_time
 async def test_a_frozen_process_that_wakes_after_the_end_denies_first() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         create_for(store, 60, acl("a"))
         await until(lambda: may_read(authorizer, "a"))
         freeze(59)
@@ -85,7 +86,7 @@ async def test_a_frozen_process_that_wakes_after_the_end_denies_first() -> None:
 @in_virtual_time
 async def test_a_poll_that_was_under_way_while_the_process_was_frozen_does_not_take_the_time_back() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         create_for(store, 60, acl("a"))
         await until(lambda: may_read(authorizer, "a"))
         store.clock_ahead = timedelta(seconds=-1)  # what the poll will say was true a second before it was asked
@@ -100,7 +101,7 @@ async def test_a_poll_that_was_under_way_while_the_process_was_frozen_does_not_t
 @in_virtual_time
 async def test_an_answer_that_was_long_on_its_way_lets_nothing_outlive_its_end() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         ends_at = create_for(store, 20, acl("a"))
         await until(lambda: may_read(authorizer, "a"))
         store.answer_takes_s = 1.5
@@ -112,14 +113,14 @@ async def test_an_answer_that_was_long_on_its_way_lets_nothing_outlive_its_end()
 @in_virtual_time
 async def test_a_store_whose_clock_is_set_back_brings_nothing_back_that_has_ended() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         create_for(store, 5, acl("a"), acl("b"))
         await until(lambda: may_read(authorizer, "a"))
         store.hang("write")  # nobody removes it
         await asyncio.sleep(6)
         store.clock_ahead = timedelta(hours=-1)
         await asyncio.sleep(5)
-        store.commit([CreateAcls([NewAcl(acl("c"))], "User:root")])
+        store.commit([CreateAcls([NewAcl(acl("c"))], "User:admin")])
         await until(lambda: may_read(authorizer, "c"))
         assert not may_read(authorizer, "a")
         store.release("write")
@@ -128,7 +129,7 @@ async def test_a_store_whose_clock_is_set_back_brings_nothing_back_that_has_ende
 @in_virtual_time
 async def test_a_slow_poll_ends_nothing_early_and_nothing_late() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         ends_at = create_for(store, 20, acl("a"))
         await until(lambda: may_read(authorizer, "a"))
         store.question_takes_s, store.answer_takes_s = 0.66, 0.3
@@ -140,7 +141,7 @@ async def test_a_slow_poll_ends_nothing_early_and_nothing_late() -> None:
 @in_virtual_time
 async def test_a_clock_that_is_set_while_polls_are_slow_is_followed() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         create_for(store, 3_000, acl("a"))
         create_for(store, 7_000, acl("b"))
         await until(lambda: may_read(authorizer, "a"))
@@ -153,7 +154,7 @@ async def test_a_clock_that_is_set_while_polls_are_slow_is_followed() -> None:
 @in_virtual_time
 async def test_after_the_clock_went_forward_and_back_new_acls_are_in_force(caplog: pytest.LogCaptureFixture) -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         create_for(store, 5, acl("first"))
         create_for(store, 1_800, acl("second"), acl("third"))
         await until(lambda: may_read(authorizer, "second"))
@@ -165,11 +166,11 @@ async def test_after_the_clock_went_forward_and_back_new_acls_are_in_force(caplo
         store.clock_ahead = timedelta(0)
         await asyncio.sleep(0.5)
         ends_at = create_for(store, 600, acl("new"))
-        await until(lambda: may_read(authorizer, "new"), within_s=3)
+        await until(lambda: may_read(authorizer, "new"), limit_s=3)
         # What had ended does not come back; what the store says anew does.
         assert [may_read(authorizer, each) for each in ("first", "second", "later")] == [False, False, True]
         create_for(store, 700, acl("third"))
-        await until(lambda: may_read(authorizer, "third"), within_s=3)
+        await until(lambda: may_read(authorizer, "third"), limit_s=3)
         told = [each.__dict__["by_s"] for each in caplog.records if each.message == "store_time_corrected"]
         assert told == [pytest.approx(3_600, abs=1), pytest.approx(-3_600, abs=1)]
         assert authorizer.metrics.store_time_corrections == {"forward": 1, "back": 1}
@@ -183,7 +184,7 @@ async def test_after_the_clock_went_forward_and_back_new_acls_are_in_force(caplo
 @in_virtual_time
 async def test_what_goes_in_steps_begins_again_when_an_allow_ends() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         create_for(store, 2, acl("a"))
         await until(lambda: may_read(authorizer, "a"))
         seen = []
@@ -203,12 +204,12 @@ async def test_what_goes_in_steps_begins_again_when_an_allow_ends() -> None:
 @in_virtual_time
 async def test_an_end_that_is_put_off_or_lifted_in_time_changes_nothing() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         create_for(store, 5, acl("later"), acl("never"), acl("now"))
         await until(lambda: may_read(authorizer, "now"))
         await asyncio.sleep(2)
         create_for(store, 60, acl("later"))
-        store.commit([CreateAcls([NewAcl(acl("never"), None)], "User:root")])
+        store.commit([CreateAcls([NewAcl(acl("never"), None)], "User:admin")])
         await asyncio.sleep(5)
         assert [may_read(authorizer, each) for each in ("later", "never", "now")] == [True, True, False]
         await asyncio.sleep(60)
@@ -218,7 +219,7 @@ async def test_an_end_that_is_put_off_or_lifted_in_time_changes_nothing() -> Non
 @in_virtual_time
 async def test_a_reload_keeps_ends() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         ends_at = create_for(store, 30, acl("a"))
         await until(lambda: may_read(authorizer, "a"))
         loads = authorizer.metrics.image_loads
@@ -234,12 +235,12 @@ async def test_a_reload_keeps_ends() -> None:
 @in_virtual_time
 async def test_a_long_transaction_over_an_end_does_not_bring_the_allow_back() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         ends_at = create_for(store, 3, acl("a"))
         await until(lambda: may_read(authorizer, "a"))
         await asyncio.sleep(ends_at - 0.5 - now())
         while now() < ends_at + 0.5:
-            store.commit([CreateAcls([NewAcl(acl(f"{now()}-{n}")) for n in range(100)], "User:root")])
+            store.commit([CreateAcls([NewAcl(acl(f"{now()}-{n}")) for n in range(100)], "User:admin")])
             assert may_read(authorizer, "a") is (now() < ends_at - 0.01) or now() < ends_at
             await asyncio.sleep(0.01)
         assert not may_read(authorizer, "a")
@@ -249,9 +250,9 @@ async def test_a_long_transaction_over_an_end_does_not_bring_the_allow_back() ->
 async def test_a_store_that_says_no_time_lets_nothing_pass_that_ends() -> None:
     store = FakeStore()
     create_for(store, 3_600, acl("a"))
-    store.commit([CreateAcls([NewAcl(acl("b"))], "User:root")])
+    store.commit([CreateAcls([NewAcl(acl("b"))], "User:admin")])
     store.says_no_time = True
-    async with serving(store, replace(OPTIONS)) as authorizer:
+    async with authorizer_on(store, replace(OPTIONS)) as authorizer:
         await asyncio.sleep(5)
         assert [may_read(authorizer, each) for each in ("a", "b")] == [False, True]
         store.says_no_time = False
@@ -272,13 +273,13 @@ def removals(store: FakeStore) -> list[str]:
 async def test_what_has_ended_is_removed_within_a_second_or_so_a_deny_too() -> None:
     store = FakeStore()
     store.clock_ahead = timedelta(hours=1)
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         ends_at = create_for(store, 10, acl("a"), acl("b", allow=False))
-        store.commit([CreateAcls([NewAcl(acl("b"))], "User:root")])
+        store.commit([CreateAcls([NewAcl(acl("b"))], "User:admin")])
         await until(lambda: now() >= ends_at)
         assert not may_read(authorizer, "b")
-        await until(lambda: sorted(removals(store)) == ["a", "b"], within_s=1.5)
-        await until(lambda: may_read(authorizer, "b"), within_s=0.5)
+        await until(lambda: sorted(removals(store)) == ["a", "b"], limit_s=1.5)
+        await until(lambda: may_read(authorizer, "b"), limit_s=0.5)
         assert authorizer.metrics.acls_expired == 2
 
 
@@ -287,7 +288,7 @@ async def test_of_many_replicas_one_removes_it_and_few_try() -> None:
     store = FakeStore()
     options = replace(OPTIONS, clock=replace(VIRTUAL_CLOCK, jitter=Random(3).uniform))
     async with AsyncExitStack() as stack:
-        replicas = [await stack.enter_async_context(serving(store, options)) for _ in range(10)]
+        replicas = [await stack.enter_async_context(authorizer_on(store, options)) for _ in range(10)]
         for number in range(5):
             create_for(store, 5, *[acl(f"{number}-{each}") for each in range(20)])
             await asyncio.sleep(10)
@@ -301,7 +302,7 @@ async def test_of_many_replicas_one_removes_it_and_few_try() -> None:
 @in_virtual_time
 async def test_nothing_is_written_while_nothing_has_ended() -> None:
     store = FakeStore()
-    async with serving(store):
+    async with authorizer_on(store, OPTIONS):
         create_for(store, 3_600, acl("a"))
         await asyncio.sleep(3_000)
         assert store.tries == 0
@@ -311,7 +312,7 @@ async def test_nothing_is_written_while_nothing_has_ended() -> None:
 @in_virtual_time
 async def test_many_are_removed_in_bounded_batches() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         create_for(store, 5, *[acl(f"t{n:04}") for n in range(2_500)])
         await asyncio.sleep(8)
         assert len(removals(store)) == 2_500
@@ -323,14 +324,14 @@ async def test_many_are_removed_in_bounded_batches() -> None:
 @in_virtual_time
 async def test_a_store_that_is_away_has_its_removals_once_it_is_back() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         create_for(store, 5, acl("a"))
         await until(lambda: may_read(authorizer, "a"))
         store.hang("write")
         await asyncio.sleep(60)
         assert not may_read(authorizer, "a")
         store.release("write")
-        await until(lambda: removals(store) == ["a"], within_s=40)
+        await until(lambda: removals(store) == ["a"], limit_s=40)
         await until(lambda: authorizer.image.acl_count == 0)
 
 
@@ -338,10 +339,10 @@ async def test_a_store_that_is_away_has_its_removals_once_it_is_back() -> None:
 async def test_what_ends_is_counted_and_told_once_an_hour(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     store = FakeStore()
-    async with serving(store, replace(OPTIONS, poll_s=20.0)) as authorizer:
+    async with authorizer_on(store, replace(OPTIONS, poll_s=20.0)) as authorizer:
         create_for(store, 3 * 3_600, acl("a"), acl("b"))
         create_for(store, 48 * 3_600, acl("c"))
-        store.commit([CreateAcls([NewAcl(acl("d"))], "User:root")])
+        store.commit([CreateAcls([NewAcl(acl("d"))], "User:admin")])
         await asyncio.sleep(2 * 3_600 + 60)
         metrics = authorizer.metrics
         assert (metrics.acls_with_end, metrics.acls_ending_within_a_day, metrics.acls_ended) == (3, 2, 0)

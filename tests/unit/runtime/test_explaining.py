@@ -22,19 +22,18 @@ from app.runtime.options import RuntimeOptions
 from app.runtime.rights import ExplainedCaller
 from tests.contexts import Unchecked
 from tests.fakes import FakeStore
+from tests.klamm import authorizer_on, until
 from tests.unit.runtime.world import (
     ADDRESS,
     ALICE,
+    OPTIONS,
     ROOT,
     acl,
     cluster_acl,
     create,
     delete,
     never_rests,
-    replica,
-    running,
-    serving,
-    until,
+    unopened,
 )
 from tests.updates import new
 from tests.virtual_time import VIRTUAL_CLOCK, in_virtual_time
@@ -54,7 +53,7 @@ async def explain(
 async def test_anybody_may_ask_about_its_own_principal_from_anywhere() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         found, token = await explain(authorizer, ALICE, ALICE, "a", "b")
         assert [each.verdict for each in found] == [Verdict.ALLOWED_BY_ACL, Verdict.DEFAULT_DENY]
         assert token == authorizer.image.token
@@ -67,7 +66,7 @@ async def test_anybody_may_ask_about_its_own_principal_from_anywhere() -> None:
 async def test_about_others_only_who_may_describe_the_cluster_may_ask() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         with pytest.raises(ClusterAuthorizationException):
             await explain(authorizer, BOB, ALICE)
         texts = set()
@@ -77,7 +76,7 @@ async def test_about_others_only_who_may_describe_the_cluster_may_ask() -> None:
             texts.add(refusal.value.message)
         assert texts == {"cluster authorization failed"}
         assert (await explain(authorizer, ROOT, ALICE, "a"))[0][0].verdict.allowed
-        store.commit([CreateAcls(new([cluster_acl(DESCRIBE, "User:bob")]), "User:root")])
+        store.commit([CreateAcls(new([cluster_acl(DESCRIBE, "User:bob")]), "User:admin")])
         await authorizer.wait_for(str(Token(store.epoch, 2)))
         assert (await explain(authorizer, BOB, ALICE, "a"))[0][0].verdict.allowed
 
@@ -85,8 +84,8 @@ async def test_about_others_only_who_may_describe_the_cluster_may_ask() -> None:
 @in_virtual_time
 async def test_acls_of_others_are_shown_only_to_who_may_describe_the_cluster() -> None:
     store = FakeStore()
-    store.commit([CreateAcls(new([acl("a", "User:carol"), acl("b", "User:*")]), "User:root")])
-    async with serving(store) as authorizer:
+    store.commit([CreateAcls(new([acl("a", "User:carol"), acl("b", "User:*")]), "User:admin")])
+    async with authorizer_on(store, OPTIONS) as authorizer:
         found, _ = await explain(authorizer, ALICE, ALICE, "a")
         assert [each.acl.binding.principal for each in found[0].near_misses] == ["User:*"]
         found, _ = await explain(authorizer, ROOT, ALICE, "a")
@@ -97,7 +96,7 @@ async def test_acls_of_others_are_shown_only_to_who_may_describe_the_cluster() -
 async def test_before_the_first_load_only_super_users_are_explained_and_only_to_super_users() -> None:
     store = FakeStore()
     store.unreachable = True
-    async with running(replica(store)) as authorizer:
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         found, token = await explain(authorizer, ROOT, ROOT, "a")
         assert ([each.verdict for each in found], token) == ([Verdict.SUPER_USER], None)
         for context, about in ((ROOT, ALICE), (ALICE, ALICE), (ALICE, ROOT)):
@@ -107,7 +106,7 @@ async def test_before_the_first_load_only_super_users_are_explained_and_only_to_
 
 @in_virtual_time
 async def test_without_an_authorizer_everyone_may_ask_and_is_told_so() -> None:
-    async with serving(FakeStore(), RuntimeOptions(clock=VIRTUAL_CLOCK, enabled=False)) as authorizer:
+    async with authorizer_on(FakeStore(), RuntimeOptions(clock=VIRTUAL_CLOCK, enabled=False)) as authorizer:
         found, _ = await explain(authorizer, BOB, ALICE, "a")
         assert found[0].verdict is Verdict.SUPER_USER
         assert found[0].note is not None
@@ -121,7 +120,7 @@ async def test_without_an_authorizer_everyone_may_ask_and_is_told_so() -> None:
 async def test_all_answers_stand_on_the_tokens_offset_however_often_the_store_changes(restless: bool) -> None:  # noqa: FBT001 - parametrized
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         first = authorizer.image.offset
         task = asyncio.create_task(explain(authorizer, ALICE, ALICE, *("a", "b") * 3))
         flips = 0
@@ -146,7 +145,7 @@ async def test_all_answers_stand_on_the_tokens_offset_however_often_the_store_ch
 async def test_a_store_that_never_rests_does_not_keep_the_answer_away(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         never_rests(authorizer, monkeypatch)
         found, token = await explain(authorizer, ALICE, ALICE, "a", "b")
         assert ([each.verdict.allowed for each in found], token) == ([True, False], authorizer.image.token)
@@ -157,7 +156,7 @@ async def test_a_store_that_never_rests_does_not_keep_the_answer_away(monkeypatc
 async def test_a_long_search_gives_way_to_others() -> None:
     store = FakeStore()
     store.commit([create(*(f"t{number:04}" for number in range(200)))])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         task = asyncio.create_task(explain(authorizer, ALICE, ALICE, "t", "u"))
         turns = 0
         while not task.done():
@@ -174,7 +173,7 @@ async def test_a_fresh_image_in_the_middle_of_a_search_begins_it_anew() -> None:
     store, other = FakeStore(), FakeStore()
     store.commit([create(*(f"t{number:04}" for number in range(200)))])
     other.commit([create("today")])
-    async with serving(store) as authorizer, serving(other) as second:
+    async with authorizer_on(store, OPTIONS) as authorizer, authorizer_on(other, OPTIONS) as second:
         task = asyncio.create_task(explain(authorizer, ALICE, ALICE, "t"))
         await asyncio.sleep(0)
         authorizer._loader._publish(second.image)
@@ -188,10 +187,10 @@ async def test_a_fresh_image_in_the_middle_of_a_search_begins_it_anew() -> None:
 async def test_an_image_that_is_lost_in_the_middle_of_a_search_ends_it() -> None:
     store = FakeStore()
     store.commit([create(*(f"t{number:04}" for number in range(200)))])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         task = asyncio.create_task(explain(authorizer, ALICE, ALICE, "t"))
         await asyncio.sleep(0)
-        authorizer._loader._publish(replica(store).image)
+        authorizer._loader._publish(unopened(store).image)
         with pytest.raises(AuthorizerNotReadyException):
             await task
 
@@ -201,8 +200,8 @@ async def test_an_image_that_is_lost_in_the_middle_of_a_search_ends_it() -> None
 async def test_a_right_that_goes_while_it_is_searched_is_gone() -> None:
     store = FakeStore()
     store.commit([create(*(f"t{number:04}" for number in range(200)))])
-    store.commit([CreateAcls(new([cluster_acl(DESCRIBE, "User:bob")]), "User:root")])
-    async with serving(store) as authorizer:
+    store.commit([CreateAcls(new([cluster_acl(DESCRIBE, "User:bob")]), "User:admin")])
+    async with authorizer_on(store, OPTIONS) as authorizer:
         task = asyncio.create_task(explain(authorizer, BOB, ALICE, "t"))
         await asyncio.sleep(0)
         authorizer.image.index.remove(cluster_acl(DESCRIBE, "User:bob"))
@@ -219,8 +218,8 @@ async def test_acls_of_others_that_were_found_before_the_right_went_are_not_show
     store = FakeStore()
     right = cluster_acl(DESCRIBE, "User:bob")
     others = [acl("a", "User:carol"), acl("a", "User:dave"), acl("b", "User:*"), acl("b", "User:bob")]
-    store.commit([CreateAcls(new([right, *others]), "User:root")])
-    async with serving(store) as authorizer:
+    store.commit([CreateAcls(new([right, *others]), "User:admin")])
+    async with authorizer_on(store, OPTIONS) as authorizer:
         found, first = await explain(authorizer, BOB, BOB, "a")
         assert "User:carol" in {each.acl.binding.principal for each in found[0].near_misses}
         breaths = 0
@@ -247,7 +246,7 @@ async def test_acls_of_others_that_were_found_before_the_right_went_are_not_show
 def spelled(count: int) -> CreateAcls:
     """So many DENYs on `a` for everybody, each a spelling of one range."""
     deny = acl("a", "User:*", allow=False)
-    return CreateAcls(new([deny._replace(host=f"10.{n >> 8}.{n & 255}.0/8") for n in range(count)]), "User:root")
+    return CreateAcls(new([deny._replace(host=f"10.{n >> 8}.{n & 255}.0/8") for n in range(count)]), "User:admin")
 
 
 @in_virtual_time
@@ -256,7 +255,7 @@ async def test_thousands_that_match_give_way_to_others_and_are_all_of_one_state(
 ) -> None:
     store = FakeStore()
     store.commit([spelled(4_000)])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         breaths, change_at = 0, 0
         first = authorizer.image.token
 
@@ -287,7 +286,7 @@ async def test_where_the_store_never_rests_so_much_is_looked_at_in_one_step_and_
 ) -> None:
     store = FakeStore()
     store.commit([spelled(matching)])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         never_rests(authorizer, monkeypatch)
         if matching <= 1_000:
             found, token = await explain(authorizer, ALICE, ALICE, *"ab" * 50)
@@ -305,12 +304,12 @@ async def test_who_may_not_see_others_acls_is_not_told_that_a_deny_hides_some() 
     deny, opened = acl("a", ALICE.principal, allow=False), ("allow.everyone.if.no.acl.found", "true")
     # Without an ACL on it the cluster would be everybody's to describe.
     closing = cluster_acl(DESCRIBE, "User:carol")
-    store.commit([CreateAcls(new([deny, closing]), "User:root"), AlterConfigs([opened], "User:root")])
-    async with serving(store) as authorizer:
+    store.commit([CreateAcls(new([deny, closing]), "User:admin"), AlterConfigs([opened], "User:admin")])
+    async with authorizer_on(store, OPTIONS) as authorizer:
         alone, _ = await explain(authorizer, ALICE, ALICE, "a")
         seen_by_root, _ = await explain(authorizer, ROOT, ALICE, "a")
         assert (seen_by_root[0].acl_needed_besides, alone[0].acl_needed_besides is None) == (None, False)
-        store.commit([CreateAcls(new([acl("a", "User:carol")]), "User:root")])
+        store.commit([CreateAcls(new([acl("a", "User:carol")]), "User:admin")])
         await until(lambda: authorizer.image.acl_count == 3)
         assert (await explain(authorizer, ALICE, ALICE, "a"))[0] == alone
         (found,), _ = await explain(authorizer, ROOT, ALICE, "a")
@@ -322,7 +321,7 @@ async def test_who_may_not_see_others_acls_is_not_told_that_a_deny_hides_some() 
 async def test_many_small_questions_give_way_to_others_too() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         task = asyncio.create_task(explain(authorizer, ALICE, ALICE, *"ab" * 50))
         turns = 0
         while not task.done():

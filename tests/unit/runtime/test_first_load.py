@@ -13,6 +13,7 @@ from app.core.mutations import AlterConfigs
 from app.core.records import FeedPoll
 from app.runtime.readiness import State
 from tests.fakes import FakeStore, Step
+from tests.klamm import authorizer_on, until
 from tests.unit.runtime.world import (
     ALICE,
     OPTIONS,
@@ -23,14 +24,11 @@ from tests.unit.runtime.world import (
     may_read,
     names_in,
     names_of,
-    replica,
-    running,
-    until,
     until_ready,
 )
 from tests.virtual_time import in_virtual_time, now
 
-EVERYONE = AuthorizerConfig(super_users=frozenset({"User:root"}), allow_everyone_if_no_acl_found=True)
+EVERYONE = AuthorizerConfig(super_users=frozenset({"User:admin"}), allow_everyone_if_no_acl_found=True)
 
 
 def filled(count: int = 30) -> FakeStore:
@@ -43,8 +41,8 @@ def filled(count: int = 30) -> FakeStore:
 @in_virtual_time
 async def test_the_image_after_the_load_equals_the_store() -> None:
     store = filled()
-    store.commit([AlterConfigs([("super.users", "User:eve")], "User:root")])
-    async with running(replica(store)) as authorizer:
+    store.commit([AlterConfigs([("super.users", "User:eve")], "User:admin")])
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         assert authorizer.readiness.state is State.LOADING
         await until_ready(authorizer)
         image = authorizer.image
@@ -60,7 +58,7 @@ async def test_the_image_after_the_load_equals_the_store() -> None:
 
 @in_virtual_time
 async def test_an_empty_store_is_a_state_too() -> None:
-    async with running(replica(FakeStore())) as authorizer:
+    async with authorizer_on(FakeStore(), OPTIONS, ready=False) as authorizer:
         await until_ready(authorizer)
         assert authorizer.image.offset == 0
         assert authorizer.image.acl_count == 0
@@ -71,13 +69,13 @@ async def test_an_empty_store_is_a_state_too() -> None:
 async def test_without_the_store_only_super_users_pass_and_it_loads_by_itself_later(startup: AuthorizerConfig) -> None:
     store = filled()
     store.unreachable = True
-    async with running(replica(store, startup=startup)) as authorizer:
+    async with authorizer_on(store, OPTIONS, startup=startup, ready=False) as authorizer:
         await until(lambda: now() > 20)
         assert authorizer.readiness.state is State.LOADING
         assert not authorizer.readiness.ready()
         assert not authorizer.readiness.started
         assert authorizer.image.acl_count == -1
-        assert may_read(authorizer, "anything", "User:root")
+        assert may_read(authorizer, "anything", "User:admin")
         with pytest.raises(AuthorizerNotReadyException):
             authorizer.rights.authorization(ALICE)
         store.unreachable, back_at = False, now()
@@ -92,7 +90,7 @@ async def test_without_the_store_only_super_users_pass_and_it_loads_by_itself_la
 async def test_a_load_that_fails_half_way_never_becomes_ready(slices: int) -> None:
     store = filled()
     store.fail_after_slices = slices
-    async with running(replica(store)) as authorizer:
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         await until(lambda: authorizer.metrics.image_load_failures > 10)
         assert authorizer.readiness.state is State.LOADING
         assert authorizer.image.offset == -1
@@ -107,7 +105,7 @@ async def test_a_load_that_fails_half_way_never_becomes_ready(slices: int) -> No
 async def test_failed_loads_back_off() -> None:
     store = filled()
     store.unreachable = True
-    async with running(replica(store)) as authorizer:
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         await until(lambda: now() > 10)
         assert 15 < authorizer.metrics.image_load_failures < 30
 
@@ -117,8 +115,8 @@ async def test_failed_loads_back_off() -> None:
 async def test_a_load_that_hangs_is_given_up_and_tried_again(step: Step) -> None:
     store = filled()
     store.hang(step)
-    async with running(replica(store)) as authorizer:
-        await until(lambda: authorizer.metrics.image_load_failures > 1, 120)
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
+        await until(lambda: authorizer.metrics.image_load_failures > 1, limit_s=120)
         assert not authorizer.readiness.ready()
         store.release(step)
         await until_ready(authorizer)
@@ -128,7 +126,7 @@ async def test_a_load_that_hangs_is_given_up_and_tried_again(step: Step) -> None
 async def test_a_poisoned_snapshot_never_becomes_ready() -> None:
     store = filled()
     store.poisoned_snapshot = True
-    async with running(replica(store)) as authorizer:
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         await until(lambda: now() > 30)
         assert authorizer.readiness.state is State.LOADING
         assert "can't be read" in str(authorizer.readiness.checks())
@@ -140,7 +138,7 @@ async def test_a_poisoned_snapshot_never_becomes_ready() -> None:
 @in_virtual_time
 async def test_it_is_ready_only_at_the_high_watermark_of_its_start() -> None:
     store = filled()
-    async with running(replica(store)) as authorizer:
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         store.hang("slice")
         await until(lambda: now() > 0.1)
         store.commit([create("late"), delete("t001")])
@@ -160,8 +158,7 @@ async def test_it_is_ready_only_at_the_high_watermark_of_its_start() -> None:
 @in_virtual_time
 async def test_many_transactions_during_the_load_are_caught_up_with_before_it_counts() -> None:
     store = filled()
-    authorizer = replica(store, replace(OPTIONS, poll_records=3))
-    async with running(authorizer):
+    async with authorizer_on(store, replace(OPTIONS, poll_records=3), ready=False) as authorizer:
         store.hang("slice")
         await until(lambda: now() > 0.1)
         for number in range(20):
@@ -175,7 +172,7 @@ async def test_many_transactions_during_the_load_are_caught_up_with_before_it_co
 @in_virtual_time
 async def test_a_failover_during_the_load_fails_it_and_the_next_load_holds_the_new_state() -> None:
     store = filled()
-    async with running(replica(store)) as authorizer:
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         store.hang("slice")
         await until(lambda: now() > 0.1)
         store.restore(0)
@@ -189,7 +186,7 @@ async def test_a_failover_during_the_load_fails_it_and_the_next_load_holds_the_n
 @in_virtual_time
 async def test_a_record_that_is_poisoned_right_behind_the_snapshot_does_not_make_it_ready_too_soon() -> None:
     store = filled()
-    async with running(replica(store)) as authorizer:
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         store.hang("slice")
         await until(lambda: now() > 0.1)
         store.poisoned_offset = 31
@@ -204,7 +201,7 @@ async def test_a_record_that_is_poisoned_right_behind_the_snapshot_does_not_make
 async def test_collection_is_off_while_loading_and_the_image_is_frozen_afterwards() -> None:
     store = filled()
     frozen = gc.get_freeze_count()
-    async with running(replica(store)) as authorizer:
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         store.hang("slice")
         await until(lambda: now() > 0.1)
         assert not gc.isenabled()
@@ -218,7 +215,7 @@ async def test_collection_is_off_while_loading_and_the_image_is_frozen_afterward
 async def test_a_fault_that_nobody_foresaw_is_survived() -> None:
     store = filled()
     store.poll_fault = ZeroDivisionError("planted")
-    async with running(replica(store)) as authorizer:
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         await until(lambda: now() > 5)
         assert authorizer.readiness.state is State.LOADING
         assert "see the log" in str(authorizer.readiness.checks())
@@ -230,7 +227,7 @@ async def test_a_fault_that_nobody_foresaw_is_survived() -> None:
 async def test_closing_within_a_load_ends_it() -> None:
     store = filled()
     store.hang("slice")
-    async with running(replica(store)) as authorizer:
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         await until(lambda: now() > 0.1)
     assert not authorizer.readiness.started
     assert store.closed == ["store", "feed"]
@@ -240,7 +237,7 @@ async def test_closing_within_a_load_ends_it() -> None:
 @in_virtual_time
 async def test_the_snapshot_is_one_state_whatever_is_committed_meanwhile() -> None:
     store = filled()
-    async with running(replica(store)) as authorizer:
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         store.hang("slice")
         await until(lambda: now() > 0.1)
         store.commit([delete("t029")])
@@ -253,7 +250,9 @@ async def test_the_snapshot_is_one_state_whatever_is_committed_meanwhile() -> No
 @in_virtual_time
 async def test_a_load_tells_the_images_age_even_before_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
     store = filled()
-    async with running(replica(store, startup=replace(STARTUP, max_staleness_ms=1000))) as authorizer:
+    async with authorizer_on(
+        store, OPTIONS, startup=replace(STARTUP, max_staleness_ms=1000), ready=False
+    ) as authorizer:
         store.hang("slice")
         await until(lambda: now() > 5)
         feed = authorizer._loader._feed

@@ -14,26 +14,15 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.mutations import AlterConfigs
 from app.runtime.readiness import State
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import (
-    ALICE,
-    OPTIONS,
-    create,
-    delete,
-    may_read,
-    names_in,
-    replica,
-    running,
-    serving,
-    until,
-    until_ready,
-)
+from tests.klamm import authorizer_on, until
+from tests.unit.runtime.world import ALICE, OPTIONS, create, delete, may_read, names_in, unopened, until_ready
 from tests.virtual_time import in_virtual_time, now
 
 
 @in_virtual_time
 async def test_a_hint_brings_a_change_at_once() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         await asyncio.sleep(0.3)
         store.commit([create("a")])
         written_at = now()
@@ -46,7 +35,7 @@ async def test_a_hint_brings_a_change_at_once() -> None:
 async def test_a_lost_hint_costs_a_second_at_most() -> None:
     store = FakeStore()
     store.notify_lost = True
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         for number in range(5):
             await asyncio.sleep(0.37)
             store.commit([create(f"t{number}")])
@@ -58,7 +47,7 @@ async def test_a_lost_hint_costs_a_second_at_most() -> None:
 @in_virtual_time
 async def test_losing_the_hints_connection_wakes_the_loader() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.notify_lost = True
         store.commit([create("a")])
         store.disconnect()
@@ -71,7 +60,7 @@ async def test_losing_the_hints_connection_wakes_the_loader() -> None:
 async def test_a_wait_for_hints_that_hangs_does_not_stop_the_loader() -> None:
     store = FakeStore()
     store.hang("wait")
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         for number in range(5):
             store.commit([create(f"t{number}")])
             written_at = now()
@@ -83,7 +72,7 @@ async def test_a_wait_for_hints_that_hangs_does_not_stop_the_loader() -> None:
 @in_virtual_time
 async def test_hints_that_never_bring_news_do_not_make_the_loader_spin() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         polls, began_at = authorizer.metrics.feed_polls, now()
         while now() < began_at + 10:
             store.disconnect()
@@ -94,7 +83,7 @@ async def test_hints_that_never_bring_news_do_not_make_the_loader_spin() -> None
 @in_virtual_time
 async def test_several_looks_bring_what_one_does_not() -> None:
     store = FakeStore()
-    async with serving(store, replace(OPTIONS, poll_records=3)) as authorizer:
+    async with authorizer_on(store, replace(OPTIONS, poll_records=3)) as authorizer:
         store.notify_lost = True
         for number in range(10):
             store.commit([create(f"{number}-a", f"{number}-b")])
@@ -110,7 +99,7 @@ async def test_a_transaction_is_seen_whole_or_not_at_all_and_a_batch_stands_on_o
     """At every offset exactly one of the topics is allowed; each transaction moves the permission on."""
     store, topics, seen = FakeStore(), [f"t{number}" for number in range(5)], set()
     store.commit([create(topics[0])])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
 
         async def decide() -> None:
             while True:
@@ -137,7 +126,7 @@ async def test_a_transaction_is_seen_whole_or_not_at_all_and_a_batch_stands_on_o
 @in_virtual_time
 async def test_requests_get_their_turn_between_two_transactions() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         for number in range(50):
             store.commit([create(f"t{number}")])
         offsets = []
@@ -150,9 +139,9 @@ async def test_requests_get_their_turn_between_two_transactions() -> None:
 @in_virtual_time
 async def test_a_configuration_reaches_every_replica_at_the_same_offset() -> None:
     store = FakeStore()
-    async with serving(store) as one, serving(store) as other:
+    async with authorizer_on(store, OPTIONS) as one, authorizer_on(store, OPTIONS) as other:
         store.commit([create("a")])
-        store.commit([AlterConfigs([("super.users", "User:eve")], "User:root")])
+        store.commit([AlterConfigs([("super.users", "User:eve")], "User:admin")])
         for authorizer in (one, other):
             await until(lambda: authorizer.image.offset == 2)  # noqa: B023 - awaited within the turn
             assert authorizer.image.config.super_users == {"User:eve"}
@@ -161,7 +150,7 @@ async def test_a_configuration_reaches_every_replica_at_the_same_offset() -> Non
 @in_virtual_time
 async def test_closing_stops_looking_and_survives_a_feed_that_fails_or_hangs(caplog: pytest.LogCaptureFixture) -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.hang("close")
         began_at = now()
         await authorizer.close()
@@ -173,7 +162,7 @@ async def test_closing_stops_looking_and_survives_a_feed_that_fails_or_hangs(cap
         polls = authorizer.metrics.feed_polls
         await asyncio.sleep(10)
         assert authorizer.metrics.feed_polls == polls
-        assert may_read(authorizer, "a", "User:root")
+        assert may_read(authorizer, "a", "User:admin")
         store.release("close")
 
 
@@ -183,7 +172,7 @@ async def test_closing_while_an_old_image_is_freed_is_fine() -> None:
         def dismantle(self) -> Iterator[None]:
             yield from itertools.repeat(None)
 
-    async with serving(FakeStore()) as authorizer:
+    async with authorizer_on(FakeStore(), OPTIONS) as authorizer:
         authorizer._loader._free(Endless())
         await asyncio.sleep(0)
         assert authorizer._loader._freeing
@@ -193,14 +182,14 @@ async def test_closing_while_an_old_image_is_freed_is_fine() -> None:
 
 @in_virtual_time
 async def test_close_before_open_is_fine() -> None:
-    await replica(FakeStore()).close()
+    await unopened(FakeStore()).close()
 
 
 @in_virtual_time
 async def test_a_short_bound_on_staleness_makes_looks_more_frequent() -> None:
     store = FakeStore()
     startup = AuthorizerConfig(max_staleness_ms=300)
-    async with running(replica(store, startup=startup)) as authorizer:
+    async with authorizer_on(store, OPTIONS, startup=startup, ready=False) as authorizer:
         await until_ready(authorizer)
         began_at = now()
         while now() < began_at + 5:
@@ -211,7 +200,7 @@ async def test_a_short_bound_on_staleness_makes_looks_more_frequent() -> None:
 @in_virtual_time
 async def test_reloads_leave_collection_on() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         for _ in range(3):
             epoch = authorizer.image.epoch
             store.restore(0)
@@ -223,7 +212,7 @@ async def test_reloads_leave_collection_on() -> None:
 @in_virtual_time
 async def test_hints_that_bring_news_are_always_followed_at_once() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         for number in range(100):
             store.commit([create(f"t{number}")])
             await asyncio.sleep(0.002)
@@ -233,15 +222,14 @@ async def test_hints_that_bring_news_are_always_followed_at_once() -> None:
 @in_virtual_time
 async def test_a_wait_for_hints_that_never_ends_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
-    authorizer = replica(store)
-    feed = authorizer._loader._feed
-    wait, waits = feed.wait, itertools.count()
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
+        feed = authorizer._loader._feed
+        wait, waits = feed.wait, itertools.count()
 
-    async def first_hangs(timeout_s: float) -> None:
-        await (wait(timeout_s) if next(waits) else asyncio.sleep(1e6))
+        async def first_hangs(timeout_s: float) -> None:
+            await (wait(timeout_s) if next(waits) else asyncio.sleep(1e6))
 
-    monkeypatch.setattr(feed, "wait", first_hangs)
-    async with running(authorizer):
+        monkeypatch.setattr(feed, "wait", first_hangs)
         await until(lambda: now() > 5)
         store.commit([create("a")])
         await asyncio.sleep(0.01)
@@ -254,13 +242,13 @@ async def test_each_new_super_user_in_doubt_is_told_once(caplog: pytest.LogCaptu
         return [str(vars(each)["why"]) for each in caplog.records if each.message == "super_user_in_doubt"]
 
     store = FakeStore()
-    store.commit([AlterConfigs([("super.users", "User:root;user:stored")], "User:root")])
-    async with serving(store) as authorizer:
+    store.commit([AlterConfigs([("super.users", "User:admin;user:stored")], "User:admin")])
+    async with authorizer_on(store, OPTIONS) as authorizer:
         assert [why.partition(" is not")[0] for why in told()] == ["`user:stored`"]
-        store.commit([AlterConfigs([("super.users", "User:root;user:stored;User:a,User:b")], "User:root")])
+        store.commit([AlterConfigs([("super.users", "User:admin;user:stored;User:a,User:b")], "User:admin")])
         await until(lambda: len(authorizer.image.config.super_users) == 3)
         assert len(told()) == 2
         assert told()[1].startswith("`User:a,User:b` is a single principal")
-        store.commit([create("a"), AlterConfigs([("audit.level", "DEBUG")], "User:root")])
+        store.commit([create("a"), AlterConfigs([("audit.level", "DEBUG")], "User:admin")])
         await until(lambda: may_read(authorizer, "a"))
         assert len(told()) == 2

@@ -13,7 +13,8 @@ from app.core.kafka.errors import (
 )
 from app.core.token import Token
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import ALICE, ROOT, acl, create, may_read, named, serving
+from tests.klamm import authorizer_on
+from tests.unit.runtime.world import ALICE, OPTIONS, ROOT, acl, create, may_read, named
 from tests.updates import new
 from tests.virtual_time import in_virtual_time
 
@@ -23,7 +24,7 @@ REFUSAL = InvalidRequestException("this entry is refused by an earlier hand")
 @in_virtual_time
 async def test_a_chain_of_guarded_calls_is_written_and_visible() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         _, first = await authorizer.updates.create_acls(
             ROOT, new([acl("a"), acl("b")]), None, str(Token(store.epoch, 0))
         )
@@ -37,7 +38,7 @@ async def test_a_chain_of_guarded_calls_is_written_and_visible() -> None:
 @in_virtual_time
 async def test_a_foreign_change_between_is_noticed_and_nothing_is_written() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         _, token = await authorizer.updates.create_acls(ROOT, new([acl("a")]), None)
         store.commit([create("foreign")])
         with pytest.raises(InvalidUpdateVersionException):
@@ -52,7 +53,7 @@ async def test_a_foreign_change_between_is_noticed_and_nothing_is_written() -> N
 @in_virtual_time
 async def test_the_reply_tells_its_own_offset_though_others_are_in_its_transaction() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.hang("write")
         async with asyncio.TaskGroup() as calls:
             calls.create_task(authorizer.updates.create_acls(ROOT, new([acl("a")]), None))
@@ -72,7 +73,7 @@ async def test_the_reply_tells_its_own_offset_though_others_are_in_its_transacti
 async def test_a_guard_holds_for_calls_that_write_nothing_as_well() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         for entries in ([], [REFUSAL], [acl("")]):
             with pytest.raises(InvalidUpdateVersionException):
                 await authorizer.updates.create_acls(ROOT, new(entries), None, str(Token(store.epoch, 0)))
@@ -86,7 +87,7 @@ async def test_a_guard_holds_for_calls_that_write_nothing_as_well() -> None:
 
 @in_virtual_time
 async def test_what_is_no_token_or_of_another_epoch_is_refused_after_the_right_was_asked() -> None:
-    async with serving(FakeStore()) as authorizer:
+    async with authorizer_on(FakeStore(), OPTIONS) as authorizer:
         with pytest.raises(InvalidRequestException, match="`if_unchanged_since` is not a token"):
             await authorizer.updates.create_acls(ROOT, new([acl("a")]), None, "garbage")
         with pytest.raises(InvalidRequestException, match="`if_unchanged_since` is not a token"):

@@ -13,7 +13,8 @@ from app.core.mutations import CreateAcls
 from app.runtime.authorizer import Authorizer
 from app.runtime.listing import MAX_LIMIT
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import ROOT, acl, create, delete, named, replica, serving
+from tests.klamm import authorizer_on
+from tests.unit.runtime.world import OPTIONS, ROOT, acl, create, delete, named, unopened
 from tests.updates import new
 from tests.virtual_time import in_virtual_time
 
@@ -39,8 +40,8 @@ def test_pages_put_together_are_the_whole_in_order(names: set[str], limit: int, 
         bindings = [acl(name) for name in names]
         if both:
             bindings += [each._replace(operation=AclOperation.WRITE, principal="User:bob") for each in bindings]
-        store.commit([CreateAcls(new(bindings), "User:root")])
-        async with serving(store) as authorizer:
+        store.commit([CreateAcls(new(bindings), "User:admin")])
+        async with authorizer_on(store, OPTIONS) as authorizer:
             pages = await every_page(authorizer, EVERY, limit)
             found = [each for page in pages for each in page]
             assert found == sorted(store.tables.acls.values(), key=lambda each: sort_key(each.binding))
@@ -54,7 +55,7 @@ def test_pages_put_together_are_the_whole_in_order(names: set[str], limit: int, 
 async def test_a_page_says_the_offset_it_stands_on_and_whether_there_is_more() -> None:
     store = FakeStore()
     store.commit([create("a", "b", "c")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         page = await authorizer.acls(ROOT, EVERY, 3, None)
         assert (len(page.acls), page.next_cursor, page.token) == (3, None, authorizer.image.token)
         page = await authorizer.acls(ROOT, EVERY, 2, None)
@@ -66,7 +67,7 @@ async def test_a_page_says_the_offset_it_stands_on_and_whether_there_is_more() -
 @pytest.mark.parametrize("limit", [0, -1, MAX_LIMIT + 1])
 @in_virtual_time
 async def test_a_limit_out_of_bounds_is_refused(limit: int) -> None:
-    async with serving(FakeStore()) as authorizer:
+    async with authorizer_on(FakeStore(), OPTIONS) as authorizer:
         with pytest.raises(InvalidRequestException, match="`limit`"):
             await authorizer.acls(ROOT, EVERY, limit, None)
         with pytest.raises(InvalidRequestException, match="`cursor`"):
@@ -77,7 +78,7 @@ async def test_a_limit_out_of_bounds_is_refused(limit: int) -> None:
 async def test_an_acl_that_goes_between_two_pages_takes_no_other_with_it() -> None:
     store = FakeStore()
     store.commit([create("a", "b", "c", "d")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         page = await authorizer.acls(ROOT, EVERY, 2, None)
         await authorizer.updates.delete_acls(ROOT, [named("b"), named("c")], None)
         rest = await authorizer.acls(ROOT, EVERY, 2, page.next_cursor)
@@ -88,7 +89,7 @@ async def test_an_acl_that_goes_between_two_pages_takes_no_other_with_it() -> No
 async def test_a_long_search_gives_way_to_others_and_holds_all_that_stays() -> None:
     store = FakeStore()
     store.commit([create(*(f"t{number:04}" for number in range(4000)))])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         token = authorizer.image.token
         task = asyncio.create_task(authorizer.acls(ROOT, AclBindingFilter(principal="User:nobody"), 10, None))
         other = asyncio.create_task(authorizer.acls(ROOT, AclBindingFilter(host="10.0.0.1"), 10, None))
@@ -108,8 +109,8 @@ async def test_a_fresh_image_in_the_middle_of_a_search_begins_it_anew() -> None:
     store = FakeStore()
     store.commit([create(*(f"t{number:04}" for number in range(4000)))])
     other = FakeStore()
-    other.commit([CreateAcls(new([acl("new")._replace(host="10.0.0.1")]), "User:root")])
-    async with serving(store) as authorizer, serving(other) as second:
+    other.commit([CreateAcls(new([acl("new")._replace(host="10.0.0.1")]), "User:admin")])
+    async with authorizer_on(store, OPTIONS) as authorizer, authorizer_on(other, OPTIONS) as second:
         search = asyncio.create_task(authorizer.acls(ROOT, AclBindingFilter(host="10.0.0.1"), 10, None))
         await asyncio.sleep(0)
         authorizer._loader._publish(second.image)
@@ -122,9 +123,9 @@ async def test_a_fresh_image_in_the_middle_of_a_search_begins_it_anew() -> None:
 async def test_an_image_that_is_lost_in_the_middle_of_a_search_ends_it() -> None:
     store = FakeStore()
     store.commit([create(*(f"t{number:04}" for number in range(4000)))])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         search = asyncio.create_task(authorizer.acls(ROOT, AclBindingFilter(host="10.0.0.1"), 10, None))
         await asyncio.sleep(0)
-        authorizer._loader._publish(replica(store).image)
+        authorizer._loader._publish(unopened(store).image)
         with pytest.raises(AuthorizerNotReadyException):
             await search

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from app.runtime.readiness import State
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import OPTIONS, create, may_read, replica, running, until, until_ready
+from tests.klamm import authorizer_on, until
+from tests.unit.runtime.world import OPTIONS, create, may_read, until_ready
 from tests.virtual_time import in_virtual_time, now
 
 
@@ -38,7 +39,7 @@ def filled() -> FakeStore:
 async def test_nothing_is_loaded_before_the_turn_comes_and_it_is_given_back() -> None:
     store, turn = filled(), Turn()
     await turn.lock.acquire()
-    async with running(replica(store, replace(OPTIONS, load_turn=turn))) as authorizer:
+    async with authorizer_on(store, replace(OPTIONS, load_turn=turn), ready=False) as authorizer:
         await until(lambda: now() > 20)
         assert authorizer.readiness.state is State.LOADING
         turn.lock.release()
@@ -50,7 +51,7 @@ async def test_nothing_is_loaded_before_the_turn_comes_and_it_is_given_back() ->
 async def test_a_load_that_fails_gives_its_turn_back() -> None:
     store, turn = filled(), Turn()
     store.unreachable = True
-    async with running(replica(store, replace(OPTIONS, load_turn=turn))) as authorizer:
+    async with authorizer_on(store, replace(OPTIONS, load_turn=turn), ready=False) as authorizer:
         await until(lambda: turn.entered > 3)
         store.unreachable = False
         await until_ready(authorizer)
@@ -60,7 +61,7 @@ async def test_a_load_that_fails_gives_its_turn_back() -> None:
 @in_virtual_time
 async def test_a_replica_decides_on_from_its_image_while_it_waits_to_reload() -> None:
     store, turn = filled(), Turn()
-    async with running(replica(store, replace(OPTIONS, load_turn=turn))) as authorizer:
+    async with authorizer_on(store, replace(OPTIONS, load_turn=turn), ready=False) as authorizer:
         await until_ready(authorizer)
         async with turn.lock:
             store.epoch = UUID(int=7)
@@ -80,7 +81,7 @@ async def test_a_replica_decides_on_from_its_image_while_it_waits_to_reload() ->
 async def test_a_replica_that_closes_does_not_wait_for_its_turn() -> None:
     turn = Turn()
     await turn.lock.acquire()
-    async with running(replica(filled(), replace(OPTIONS, load_turn=turn))):
+    async with authorizer_on(filled(), replace(OPTIONS, load_turn=turn), ready=False):
         await until(lambda: now() > 1)
         closing_from = now()
     assert now() < closing_from + 60

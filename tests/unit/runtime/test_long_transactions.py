@@ -14,19 +14,8 @@ from app.runtime import applying, pace
 from app.runtime.authorizer import Authorizer
 from app.runtime.readiness import State
 from tests.fakes import BIRTH, FakeStore
-from tests.unit.runtime.world import (
-    ALICE,
-    create,
-    delete,
-    may_read,
-    names_in,
-    names_of,
-    replica,
-    running,
-    serving,
-    until,
-    until_ready,
-)
+from tests.klamm import authorizer_on, until
+from tests.unit.runtime.world import ALICE, OPTIONS, create, delete, may_read, names_in, names_of, until_ready
 from tests.virtual_time import in_virtual_time
 
 MANY = 3 * applying.AT_ONCE
@@ -62,7 +51,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, note: Calla
 async def test_a_reader_between_all_steps_sees_only_whole_transactions() -> None:
     store = FakeStore()
     store.commit([create(*FIRST)])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         seen: list[tuple[int, frozenset[str], int]] = []
 
         async def read() -> None:
@@ -84,7 +73,7 @@ async def test_a_reader_between_all_steps_sees_only_whole_transactions() -> None
 @in_virtual_time
 async def test_who_waits_for_the_transaction_is_woken_when_it_is_seen() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         outcome = store.commit([create(*FIRST)])
         await authorizer.wait_for(f"{outcome.epoch}:{outcome.last_offset}")
         assert readable(authorizer) == set(FIRST)
@@ -96,7 +85,7 @@ async def test_who_waits_for_the_transaction_is_woken_when_it_is_seen() -> None:
 async def test_a_fault_while_it_is_prepared_leaves_the_image_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
     store.commit([create("x")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.hang("slice")
 
         def crash(*_: object) -> None:
@@ -118,7 +107,7 @@ async def test_a_fault_while_it_is_prepared_leaves_the_image_in_use(monkeypatch:
 async def test_a_fault_within_the_commit_loses_the_image(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
     store.commit([create("x")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.hang("slice")
 
         def crash(_: object) -> None:
@@ -128,7 +117,7 @@ async def test_a_fault_within_the_commit_loses_the_image(monkeypatch: pytest.Mon
         store.commit([create(*FIRST)])
         await until(lambda: not authorizer.readiness.ready())
         assert authorizer.image.acl_count == -1
-        assert may_read(authorizer, "x", "User:root")
+        assert may_read(authorizer, "x", "User:admin")
         store.release("slice")
         await until_ready(authorizer)
         assert names_in(authorizer.image) == names_of(store)
@@ -139,7 +128,7 @@ async def test_closing_while_it_is_prepared_changes_nothing(monkeypatch: pytest.
     store = FakeStore()
     store.commit([create("x")])
     added, half = 0, asyncio.Event()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
 
         def note() -> None:
             nonlocal added
@@ -162,7 +151,7 @@ async def test_closing_while_it_is_prepared_changes_nothing(monkeypatch: pytest.
 async def test_a_poisoned_record_at_its_end_leaves_nothing_of_it() -> None:
     store = FakeStore()
     store.commit([create("x")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.poisoned_snapshot = True
         drafts = (
             store.tables.copy().draft(create(*FIRST, "x"), BIRTH)[1] + store.tables.copy().draft(create("y"), BIRTH)[1]
@@ -186,7 +175,7 @@ async def test_a_load_catches_up_over_long_transactions(monkeypatch: pytest.Monk
 
     counted(monkeypatch, StagedTransaction, "commit", note)
     store.hang("slice")
-    async with running(replica(store)) as authorizer:
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         await asyncio.sleep(0.1)
         store.commit([create(*FIRST)])
         store.commit([delete(*FIRST), create(*SECOND)])
@@ -200,7 +189,7 @@ async def test_a_load_catches_up_over_long_transactions(monkeypatch: pytest.Monk
 @in_virtual_time
 async def test_small_transactions_between_long_ones_are_applied_in_order() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         for turn in range(4):
             store.commit([create(*FIRST)])
             store.commit([create(f"small{turn}")])

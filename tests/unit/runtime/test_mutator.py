@@ -25,7 +25,8 @@ from app.metrics.declared import Metrics
 from app.runtime.mutator import Committed, Mutator
 from app.runtime.options import RuntimeOptions
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import OPTIONS, acl, create, delete, names_of, until
+from tests.klamm import until
+from tests.unit.runtime.world import OPTIONS, acl, create, delete, names_of
 from tests.updates import created, matches
 from tests.virtual_time import in_virtual_time, now
 
@@ -92,7 +93,7 @@ async def test_a_group_is_bounded_by_mutations_and_by_bindings() -> None:
         sizes = [1, 1, 1, 1, 1, 5, 5, 5, 30, 1]
         tasks += [submit(mutator, create(*(f"{at}-{n}" for n in range(size)))) for at, size in enumerate(sizes)]
         tasks += [submit(mutator, delete(*map(str, range(9)))), submit(mutator, delete("x"))]
-        tasks += [submit(mutator, AlterConfigs([("audit.level", "INFO")], "User:root"))]
+        tasks += [submit(mutator, AlterConfigs([("audit.level", "INFO")], "User:admin"))]
         await asyncio.sleep(0.1)
         store.release("write")
         await asyncio.gather(*tasks)

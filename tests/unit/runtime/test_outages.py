@@ -7,13 +7,8 @@ import pytest
 
 from app.runtime.readiness import State
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import (
-    create,
-    may_read,
-    serving,
-    until,
-    until_ready,
-)
+from tests.klamm import authorizer_on, until
+from tests.unit.runtime.world import OPTIONS, create, may_read, until_ready
 from tests.virtual_time import in_virtual_time, now
 
 
@@ -21,9 +16,9 @@ from tests.virtual_time import in_virtual_time, now
 async def test_without_the_store_it_serves_on_and_says_how_old_it_is() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.unreachable = True
-        await until(lambda: authorizer.readiness.state is State.LAGGING, 1.1)
+        await until(lambda: authorizer.readiness.state is State.LAGGING, limit_s=1.1)
         began_at = now()
         while now() < began_at + 20:
             assert may_read(authorizer, "a")
@@ -44,9 +39,9 @@ async def test_without_the_store_it_serves_on_and_says_how_old_it_is() -> None:
 async def test_a_store_that_hangs_is_noticed_and_come_back_to() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.hang("poll")
-        await until(lambda: authorizer.readiness.state is State.LAGGING, 3.1)
+        await until(lambda: authorizer.readiness.state is State.LAGGING, limit_s=3.1)
         assert "no answer in time" in str(authorizer.readiness.checks())
         polls = authorizer.metrics.feed_polls
         await asyncio.sleep(21)
@@ -63,7 +58,7 @@ async def test_a_store_that_hangs_is_noticed_and_come_back_to() -> None:
 async def test_looks_that_never_end_are_replaced_by_a_snapshot_which_comes_in_parts() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         feed = authorizer._loader._feed
         ask = feed.poll
 
@@ -83,7 +78,7 @@ async def test_looks_that_never_end_are_replaced_by_a_snapshot_which_comes_in_pa
 async def test_troubles_are_logged_when_they_begin_and_end_not_at_every_try(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "app.runtime.loader")
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         caplog.clear()
         store.unreachable = True
         await asyncio.sleep(30)
@@ -95,7 +90,7 @@ async def test_troubles_are_logged_when_they_begin_and_end_not_at_every_try(capl
 @in_virtual_time
 async def test_the_age_counts_from_before_a_look_not_from_its_answer() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         await asyncio.sleep(0.5)
         store.hang("poll")
         store.disconnect()
@@ -110,7 +105,7 @@ async def test_the_age_counts_from_before_a_look_not_from_its_answer() -> None:
 @in_virtual_time
 async def test_a_fault_of_ours_is_logged_with_its_cause_once_not_at_every_try(caplog: pytest.LogCaptureFixture) -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.poll_fault = ZeroDivisionError("planted")
         await asyncio.sleep(30)
         assert authorizer.metrics.feed_poll_failures > 20

@@ -11,16 +11,9 @@ from app.core.records import AccessControlEntryRecord
 from app.runtime.readiness import State
 from tests.chains import config
 from tests.fakes import FakeStore
+from tests.klamm import authorizer_on, until
 from tests.unit.runtime.test_watch import equals, reading
-from tests.unit.runtime.world import (
-    ROOT,
-    create,
-    may_read,
-    names_in,
-    serving,
-    until,
-    until_ready,
-)
+from tests.unit.runtime.world import OPTIONS, ROOT, create, may_read, names_in, until_ready
 from tests.virtual_time import in_virtual_time, now
 
 
@@ -28,7 +21,7 @@ from tests.virtual_time import in_virtual_time, now
 async def test_a_poisoned_record_freezes_at_the_last_good_offset() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.poisoned_snapshot = True
         store.poisoned_offset = 4
         store.notify_lost = True
@@ -54,7 +47,7 @@ async def test_a_poisoned_record_freezes_at_the_last_good_offset() -> None:
 async def test_a_poisoned_record_within_a_transaction_leaves_nothing_of_it() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.poisoned_snapshot = True
         store.poisoned_offset = 4
         store.commit([create("b", "c", "d")])
@@ -67,10 +60,10 @@ async def test_a_poisoned_record_within_a_transaction_leaves_nothing_of_it() -> 
 async def test_a_sound_table_heals_a_poisoned_feed() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.poisoned_offset = 2
         store.commit([create("b")])
-        await until(lambda: may_read(authorizer, "b"), 2)
+        await until(lambda: may_read(authorizer, "b"), limit_s=2)
         await until_ready(authorizer)
         assert authorizer.metrics.image_loads == 2
         assert authorizer.metrics.records_poisoned == 1
@@ -82,22 +75,22 @@ async def test_a_sound_table_heals_a_poisoned_feed() -> None:
 async def test_a_record_of_a_later_version_is_passed_by_a_snapshot_and_counted() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.poisoned_offset, store.poison = 2, UnknownRecordException
         store.commit([create("b")])
-        await until(lambda: may_read(authorizer, "b"), 2)
+        await until(lambda: may_read(authorizer, "b"), limit_s=2)
         await until_ready(authorizer)
         assert (authorizer.metrics.records_unknown, authorizer.metrics.records_poisoned) == (1, 1)
         store.poisoned_offset, store.poison = 3, PoisonedRecordException
         store.commit([create("c")])
-        await until(lambda: may_read(authorizer, "c"), 2)
+        await until(lambda: may_read(authorizer, "c"), limit_s=2)
         assert (authorizer.metrics.records_unknown, authorizer.metrics.records_poisoned) == (1, 2)
 
 
 @in_virtual_time
 async def test_a_property_of_a_later_version_stops_nothing_and_is_handed_on() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer, reading(authorizer) as live:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer) as live:
         store.append(store.chained([config("later.property", "on"), config("audit.level", "WARN")]))
         store.commit([create("a")])
         await until(lambda: may_read(authorizer, "a"))
@@ -106,7 +99,7 @@ async def test_a_property_of_a_later_version_stops_nothing_and_is_handed_on() ->
         assert authorizer.metrics.configs_unknown == 1
         names = [entry.name for entry in authorizer.describe_configs(ROOT)]
         assert ("later.property" in names, "audit.level" in names) == (False, True)
-        async with reading(authorizer) as fresh, serving(store) as loaded:
+        async with reading(authorizer) as fresh, authorizer_on(store, OPTIONS) as loaded:
             await until(lambda: live.offset == fresh.offset == store.tables.last_offset)
             assert equals(live.seen, store)
             assert equals(fresh.seen, store)
@@ -123,7 +116,7 @@ async def test_a_property_of_a_later_version_stops_nothing_and_is_handed_on() ->
 async def test_while_a_record_stays_poisoned_snapshots_become_seldom_but_looks_do_not() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.poisoned_snapshot, store.poisoned_offset = True, 2
         store.commit([create("b")])
         await asyncio.sleep(300)
@@ -141,7 +134,7 @@ async def test_while_a_record_stays_poisoned_snapshots_become_seldom_but_looks_d
 async def test_a_record_that_can_not_follow_the_image_is_never_half_applied() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         first = store.tables.records[0]
         assert isinstance(first, AccessControlEntryRecord)
         store.poisoned_snapshot = True
@@ -157,7 +150,7 @@ async def test_a_record_that_can_not_follow_the_image_is_never_half_applied() ->
 async def test_a_broken_hash_chain_is_poison() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.poisoned_snapshot = True
         store.commit([create("b")])
         store.tables.records[-1] = replace(store.tables.records[-1], actor="User:mallory")
@@ -170,7 +163,7 @@ async def test_a_broken_hash_chain_is_poison() -> None:
 async def test_a_head_without_its_records_is_damage() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         authorizer._loader._feed._behind = lambda *_: []  # type: ignore[attr-defined]  # the fake loses the tail
         store.poisoned_snapshot = True
         store.commit([create("b")])
@@ -182,7 +175,7 @@ async def test_a_head_without_its_records_is_damage() -> None:
 async def test_an_image_lost_to_a_fault_of_ours_is_not_decided_on(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.hang("slice")
 
         def crash(_: AuthorizerImage, __: object) -> AuthorizerImage:
@@ -194,7 +187,7 @@ async def test_an_image_lost_to_a_fault_of_ours_is_not_decided_on(monkeypatch: p
         monkeypatch.undo()
         assert authorizer.readiness.state is State.LOADING
         assert authorizer.readiness.started
-        assert may_read(authorizer, "a", "User:root")
+        assert may_read(authorizer, "a", "User:admin")
         assert authorizer.image.acl_count == -1
         store.release("slice")
         await until_ready(authorizer)

@@ -9,7 +9,8 @@ from app.core.continuity import FeedPosition
 from app.core.kafka.errors import RequestTimedOutException, TokenEpochMismatchException
 from app.core.token import Token
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import OPTIONS, ROOT, acl, create, may_read, named, names_in, serving, until
+from tests.klamm import authorizer_on, until
+from tests.unit.runtime.world import OPTIONS, ROOT, acl, create, may_read, named, names_in
 from tests.updates import new
 from tests.virtual_time import in_virtual_time
 
@@ -20,7 +21,7 @@ async def test_the_same_copy_put_back_again_and_again_never_brings_an_epoch_back
     store.commit([create("kept")])
     copied = store.epoch
     lost: list[Token] = []
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         for number in range(4):
             _, token = await authorizer.updates.create_acls(ROOT, new([acl(f"lost-{number}")]), None)
             lost.append(token)
@@ -39,11 +40,11 @@ async def test_a_replica_that_was_there_before_and_one_that_came_between_agree_o
     store = FakeStore()
     store.commit([create("kept")])
     copied = store.epoch
-    async with serving(store) as one:
+    async with authorizer_on(store, OPTIONS) as one:
         store.commit([create("lost")])
         store.begin_epoch()
         await until(lambda: one.image.epoch == store.epoch)
-        async with serving(store) as other:
+        async with authorizer_on(store, OPTIONS) as other:
             store.restore(1, new_epoch=False)
             store.epoch = copied
             await until(lambda: names_in(one.image) == names_in(other.image) == ["kept"])
@@ -60,7 +61,7 @@ async def test_a_replica_that_was_there_before_and_one_that_came_between_agree_o
 async def test_an_offset_that_is_used_again_does_not_stand_for_an_update_that_was_lost(by: str) -> None:
     store = FakeStore()
     store.commit([create("kept")])
-    async with serving(store, replace(OPTIONS, poll_s=100, poll_timeout_s=100)) as authorizer:
+    async with authorizer_on(store, replace(OPTIONS, poll_s=100, poll_timeout_s=100)) as authorizer:
         store.hang("poll")
         store.disconnect()
         await asyncio.sleep(1)
@@ -83,7 +84,7 @@ async def test_an_offset_that_is_used_again_does_not_stand_for_an_update_that_wa
 async def test_a_token_of_a_history_that_is_seen_to_be_lost_is_not_answered_from_its_image() -> None:
     store = FakeStore()
     store.commit([create("kept"), create("lost")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         lost = str(authorizer.image.token)
         store.hang("snapshot")
         store.restore(1, new_epoch=False)
@@ -103,7 +104,7 @@ async def test_a_store_that_can_not_be_told_is_followed_all_the_same_and_its_fir
 
     store = ReadOnly()
     store.commit([create("kept"), create("lost")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         lost = authorizer.image.token
         assert lost is not None
         store.restore(1, new_epoch=False)

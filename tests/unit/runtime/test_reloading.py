@@ -11,17 +11,8 @@ from app.core.index.tree import AclIndex
 from app.runtime.readiness import State
 from tests.cases import each_case
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import (
-    OPTIONS,
-    create,
-    delete,
-    may_read,
-    names_in,
-    names_of,
-    serving,
-    until,
-    until_ready,
-)
+from tests.klamm import authorizer_on, until
+from tests.unit.runtime.world import OPTIONS, create, delete, may_read, names_in, names_of, until_ready
 from tests.virtual_time import in_virtual_time, now
 
 
@@ -76,12 +67,12 @@ async def test_another_history_is_noticed_at_the_next_look_and_reloaded(
 ) -> None:
     store = FakeStore()
     store.commit([create("a", "b", "c", "d", "e")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         old = authorizer.image
         store.notify_lost = True
         change(store)
         store.hang("slice")
-        await until(lambda: authorizer.readiness.state is State.LAGGING, 1.1)
+        await until(lambda: authorizer.readiness.state is State.LAGGING, limit_s=1.1)
         assert why in str(authorizer.readiness.checks())
         await asyncio.sleep(3)
         # The old image serves on until the new one is whole.
@@ -102,7 +93,7 @@ async def test_another_history_is_noticed_at_the_next_look_and_reloaded(
 async def test_trimming_up_to_the_image_needs_no_reload() -> None:
     store = FakeStore()
     store.commit([create("a", "b")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.trim(2)
         await asyncio.sleep(5)
         store.commit([create("c")])
@@ -114,7 +105,7 @@ async def test_trimming_up_to_the_image_needs_no_reload() -> None:
 async def test_a_reload_that_fails_is_tried_again_beside_the_old_image() -> None:
     store = FakeStore()
     store.commit([create(*map(str, range(30)))])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.restore(20)
         store.fail_after_slices = 0
         await until(lambda: authorizer.metrics.image_load_failures > 5)
@@ -131,7 +122,7 @@ async def test_a_feed_that_says_itself_when_a_snapshot_is_needed_is_polled_after
     """It may go on from the image by now, from another service: a snapshot would be in vain."""
     store = FakeStore()
     store.commit([create("first")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         feed = next(each for each in store._feeds if each.polls)
         feed.is_resumed_at_once = True
         epochs, store.fail_after_slices = store.epochs, 0
@@ -148,9 +139,9 @@ async def test_a_feed_that_says_itself_when_a_snapshot_is_needed_is_polled_after
 async def test_a_store_whose_head_contradicts_its_records_is_not_reloaded_in_a_frenzy() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.wrong_hash = b"nothing fits"
-        await until(lambda: now() > 60, 120)
+        await until(lambda: now() > 60, limit_s=120)
         assert authorizer.readiness.state is State.LAGGING
         assert may_read(authorizer, "a")
         assert 5 < authorizer.metrics.image_load_failures < 20
@@ -161,7 +152,7 @@ async def test_a_store_whose_head_contradicts_its_records_is_not_reloaded_in_a_f
 @in_virtual_time
 async def test_a_transaction_too_large_for_one_step_comes_by_a_snapshot() -> None:
     store = FakeStore()
-    async with serving(store, replace(OPTIONS, max_step_records=10)) as authorizer:
+    async with authorizer_on(store, replace(OPTIONS, max_step_records=10)) as authorizer:
         store.commit([create(*map(str, range(11)))])
         await until(lambda: authorizer.image.offset == 11)
         assert authorizer.metrics.image_loads == 2
@@ -184,7 +175,7 @@ async def test_what_a_failed_load_had_built_is_freed_in_steps(monkeypatch: pytes
     store = FakeStore()
     store.rows_per_slice = 10
     store.commit([create(*map(str, range(30)))])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         assert freed == [0]
         store.epoch = UUID(int=7)
         store.fail_after_slices = 2

@@ -19,7 +19,8 @@ from app.core.token import Token
 from app.runtime.authorizer import Authorizer
 from app.runtime.readiness import State
 from tests.fakes import FakeStore, Step
-from tests.unit.runtime.world import OPTIONS, ROOT, acl, create, may_read, named, names_in, names_of, serving, until
+from tests.klamm import authorizer_on, until
+from tests.unit.runtime.world import OPTIONS, ROOT, acl, create, may_read, named, names_in, names_of
 from tests.updates import new
 from tests.virtual_time import in_virtual_time
 
@@ -151,7 +152,7 @@ async def test_whatever_happens_images_are_true_acknowledged_updates_stay_and_al
     failovers: bool,  # noqa: FBT001 - a parameter of pytest
 ) -> None:
     random, store = Random(seed), RecordingStore()
-    async with serving(store, SHORT) as one, serving(store, SHORT) as other:
+    async with authorizer_on(store, SHORT) as one, authorizer_on(store, SHORT) as other:
         writers = [Writer(f"w{number}", *((one, other) if number % 2 else (other, one)), random) for number in range(4)]
         tasks = [asyncio.create_task(writer.run(failovers=failovers)) for writer in writers]
         tasks.append(asyncio.create_task(keep_checking(store, (one, other))))
@@ -169,8 +170,8 @@ async def test_whatever_happens_images_are_true_acknowledged_updates_stay_and_al
         await asyncio.gather(*tasks, return_exceptions=True)
         store.commit([create("the end")])
         for authorizer in (one, other):
-            await until(lambda: authorizer.readiness.state is State.READY, 40)  # noqa: B023 - awaited within the turn
-            await until(lambda: names_in(authorizer.image) == names_of(store), 3)  # noqa: B023 - the same
+            await until(lambda: authorizer.readiness.state is State.READY, limit_s=40)  # noqa: B023 - awaited within the turn
+            await until(lambda: names_in(authorizer.image) == names_of(store), limit_s=3)  # noqa: B023 - the same
         assert sum(writer.acknowledged for writer in writers) > 10
         if not failovers:
             stored = set(names_of(store))

@@ -18,6 +18,7 @@ from app.core.token import Token
 from app.runtime.readiness import Endpoint, StartRequest, State
 from tests.contexts import Unchecked
 from tests.fakes import FakeStore
+from tests.klamm import authorizer_on, until
 from tests.unit.runtime.world import (
     ADDRESS,
     ALICE,
@@ -28,10 +29,6 @@ from tests.unit.runtime.world import (
     may_read,
     names_in,
     names_of,
-    replica,
-    running,
-    serving,
-    until,
     until_ready,
 )
 from tests.updates import new
@@ -47,7 +44,7 @@ async def test_start_answers_when_all_listeners_are_ready() -> None:
     store = FakeStore()
     store.unreachable = True
     startup = replace(STARTUP, early_start_listeners=frozenset({"CONTROLLER"}))
-    async with running(replica(store, startup=startup)) as authorizer:
+    async with authorizer_on(store, OPTIONS, startup=startup, ready=False) as authorizer:
         assert await authorizer.start(starting("CONTROLLER"), 60) == [("CONTROLLER", True)]
         assert now() < 0.01
         both = starting("CONTROLLER", "EXTERNAL", cluster_id="fake-cluster")
@@ -66,7 +63,7 @@ async def test_start_answers_when_all_listeners_are_ready() -> None:
 async def test_another_cluster_is_refused_as_soon_as_it_is_known() -> None:
     store = FakeStore()
     store.unreachable = True
-    async with running(replica(store)) as authorizer:
+    async with authorizer_on(store, OPTIONS, ready=False) as authorizer:
         waiting = asyncio.create_task(authorizer.start(starting("EXTERNAL", cluster_id="other"), 60))
         await asyncio.sleep(1)
         assert not waiting.done()
@@ -81,7 +78,7 @@ async def test_another_cluster_is_refused_as_soon_as_it_is_known() -> None:
 @in_virtual_time
 async def test_closing_lets_the_update_in_flight_be_seen_and_answered() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.hang("write")
         task = asyncio.create_task(authorizer.updates.create_acls(ROOT, new([acl("a")]), None))
         await asyncio.sleep(0.1)
@@ -108,7 +105,7 @@ async def test_closing_lets_the_update_in_flight_be_seen_and_answered() -> None:
 @in_virtual_time
 async def test_closing_ends_waits_that_nothing_will_end() -> None:
     store = FakeStore()
-    async with serving(store, replace(OPTIONS, request_timeout_s=100)) as authorizer:
+    async with authorizer_on(store, replace(OPTIONS, request_timeout_s=100)) as authorizer:
         task = asyncio.create_task(authorizer.wait_for(str(Token(store.epoch, 5))))
         await asyncio.sleep(0.1)
         began_at = now()
@@ -122,7 +119,7 @@ async def test_closing_ends_waits_that_nothing_will_end() -> None:
 @in_virtual_time
 async def test_two_replicas_agree_after_updates_on_both() -> None:
     store = FakeStore()
-    async with serving(store) as one, serving(store) as other:
+    async with authorizer_on(store, OPTIONS) as one, authorizer_on(store, OPTIONS) as other:
         work = [
             (one if number % 2 else other).updates.create_acls(ROOT, new([acl(f"t{number % 7}-{number}")]), None)
             for number in range(50)
@@ -135,8 +132,8 @@ async def test_two_replicas_agree_after_updates_on_both() -> None:
 @in_virtual_time
 async def test_a_config_from_the_store_governs_decisions() -> None:
     store = FakeStore()
-    store.commit([AlterConfigs([("allow.everyone.if.no.acl.found", "true")], "User:root")])
-    async with running(replica(store, startup=AuthorizerConfig())) as authorizer:
+    store.commit([AlterConfigs([("allow.everyone.if.no.acl.found", "true")], "User:admin")])
+    async with authorizer_on(store, OPTIONS, startup=AuthorizerConfig(), ready=False) as authorizer:
         with pytest.raises(AuthorizerNotReadyException):
             authorizer.rights.authorization(ALICE)
         await until_ready(authorizer)

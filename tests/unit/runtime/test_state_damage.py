@@ -25,13 +25,13 @@ from app.runtime.state.files import StateFolder
 from app.runtime.state.reading import Restored, restore
 from tests.fakes import FakeStore
 from tests.unit.runtime.kept import at_once, file_of, keeping, resealed, state_in, until_kept
-from tests.unit.runtime.world import STARTUP, acl, create, delete, names_in, running, until_ready
+from tests.unit.runtime.world import STARTUP, acl, create, delete, names_in, until_ready
 from tests.updates import new
 from tests.virtual_time import VirtualTimeLoop
 
 PATTERNS = (0x01, 0x04, 0x20, 0x80, 0xFF)
 KEY = b"k" * 32
-CHANGES = (create("c"), delete("a"), CreateAcls(new([acl("d")]), "User:root", comment="TICKET-1"))
+CHANGES = (create("c"), delete("a"), CreateAcls(new([acl("d")]), "User:admin", comment="TICKET-1"))
 State = tuple[str, str, tuple[str, ...], str]
 
 
@@ -49,8 +49,8 @@ def recorded(folder: Path, key: bytes | None, *changes: Mutation) -> bytes:
         acls = [StandardAcl(UUID(int=number), acl(name)) for number, name in enumerate("ab")]
         store.tables.acls = {each.binding.natural_key: each for each in acls}
         store.tables.digest = sum(map(acl_digest, acls)) % MODULUS
-        store.commit([AlterConfigs([("audit.level", "WARN")], "User:root")])
-        async with running(keeping(store, state_in(folder, key=key))) as authorizer:
+        store.commit([AlterConfigs([("audit.level", "WARN")], "User:admin")])
+        async with keeping(store, state_in(folder, key=key)) as authorizer:
             await until_ready(authorizer)
             await until_kept(folder, store)
             for each in changes or CHANGES:
@@ -226,7 +226,7 @@ class ChangedWhileRead(io.FileIO):
 
 def test_what_is_changed_while_it_is_read_is_never_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = recorded(tmp_path, KEY)
-    forged = recorded(tmp_path, None, AlterConfigs([("super.users", "User:mallory")], "User:root"))
+    forged = recorded(tmp_path, None, AlterConfigs([("super.users", "User:mallory")], "User:admin"))
     opening = content.partition(b"\n")[2].partition(b"\n")[0]
     assert opening in forged
     padding = b'{"type":"padding","for":"%b"}\n'

@@ -19,6 +19,7 @@ from app.runtime.readiness import State
 from app.runtime.state import keeping as keeping_module
 from tests.chains import config, put
 from tests.fakes import FakeStore
+from tests.klamm import until
 from tests.unit.runtime.kept import (
     at_once,
     bookmarks_in,
@@ -30,7 +31,7 @@ from tests.unit.runtime.kept import (
     until_kept,
     until_true,
 )
-from tests.unit.runtime.world import acl, create, delete, may_read, names_in, running, until, until_ready
+from tests.unit.runtime.world import acl, create, delete, may_read, names_in, until_ready
 from tests.updates import topic
 from tests.virtual_time import EPOCH_S, in_virtual_time, now
 
@@ -44,7 +45,7 @@ def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def keep(folder: Path, store: FakeStore, **changes: Any) -> None:  # noqa: ANN401 - of StateOptions
     """A replica runs until the store's state is in the file, and ends."""
-    async with running(keeping(store, state_in(folder, **changes))) as authorizer:
+    async with keeping(store, state_in(folder, **changes)) as authorizer:
         await until_ready(authorizer)
         await until_true(lambda: authorizer.metrics.state_file_timestamp_seconds > 0)
         await until_kept(folder, store)
@@ -52,7 +53,7 @@ async def keep(folder: Path, store: FakeStore, **changes: Any) -> None:  # noqa:
 
 def filled(*names: str) -> FakeStore:
     store = FakeStore()
-    store.commit([create(*names), AlterConfigs([("audit.level", "WARN")], "User:root")])
+    store.commit([create(*names), AlterConfigs([("audit.level", "WARN")], "User:admin")])
     return store
 
 
@@ -60,13 +61,13 @@ def filled(*names: str) -> FakeStore:
 async def test_a_property_of_a_later_version_is_kept_in_the_file(tmp_path: Path) -> None:
     store = filled("a")
     store.append(store.chained([config("later.property", "on")]))
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until_ready(authorizer)
         await until_true(lambda: authorizer.metrics.state_file_timestamp_seconds > 0)
         store.append(store.chained([config("even.later", "\u00e4")]))
         await until_kept(tmp_path, store)
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path), later_s=60)) as authorizer:
+    async with keeping(store, state_in(tmp_path), later_s=60) as authorizer:
         await until(lambda: authorizer.readiness.started)
         image = authorizer.image
         assert image.overrides == {"audit.level": "WARN", "later.property": "on", "even.later": "\u00e4"}
@@ -80,7 +81,7 @@ async def test_a_file_with_what_no_acl_can_be_is_refused(tmp_path: Path) -> None
     store.append(store.chained([put(topic("b", "alice"), 7)]))
     await keep(tmp_path, store)
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path), later_s=60)) as authorizer:
+    async with keeping(store, state_in(tmp_path), later_s=60) as authorizer:
         await until(lambda: authorizer.metrics.state_file_refusals == 1)
         await asyncio.sleep(5)
         assert not authorizer.readiness.started
@@ -93,7 +94,7 @@ async def test_without_its_source_a_replica_starts_from_the_file_and_goes_on_whe
     store = filled("a", "b")
     await keep(tmp_path, store)
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path), later_s=3_600)) as authorizer:
+    async with keeping(store, state_in(tmp_path), later_s=3_600) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert authorizer.readiness.state is State.LAGGING
         assert authorizer.readiness.ready()
@@ -125,7 +126,7 @@ async def test_a_damaged_snapshot_leads_to_the_file_as_an_absent_one_does(tmp_pa
     store = filled("a")
     await keep(tmp_path, store)
     store.poisoned_snapshot = True
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert may_read(authorizer, "a")
         store.commit([create("c")])
@@ -137,7 +138,7 @@ async def test_a_damaged_snapshot_leads_to_the_file_as_an_absent_one_does(tmp_pa
 @in_virtual_time
 async def test_transactions_behind_the_snapshot_are_in_the_file(tmp_path: Path) -> None:
     store = filled("a")
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until_ready(authorizer)
         await until_kept(tmp_path, store)
         inode = file_of(tmp_path).stat().st_ino
@@ -146,7 +147,7 @@ async def test_transactions_behind_the_snapshot_are_in_the_file(tmp_path: Path) 
         await until_kept(tmp_path, store)
         assert file_of(tmp_path).stat().st_ino == inode
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert authorizer.image.hash == store.tables.hash
         assert len(names_in(authorizer.image)) == 60
@@ -157,7 +158,7 @@ async def test_where_the_source_is_there_the_file_is_not_used(tmp_path: Path) ->
     store = filled("a")
     await keep(tmp_path, store)
     store.commit([delete("a")])
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert authorizer.image.offset == store.tables.last_offset
         assert authorizer.metrics.image_from_state_file == 0
@@ -166,7 +167,7 @@ async def test_where_the_source_is_there_the_file_is_not_used(tmp_path: Path) ->
 async def _refused(folder: Path, store: FakeStore, later_s: float = 0.0, **changes: Any) -> None:  # noqa: ANN401 - of StateOptions
     """A start without the source is not ready, and becomes so by the source."""
     store.unreachable = True
-    async with running(keeping(store, state_in(folder, **changes), later_s)) as authorizer:
+    async with keeping(store, state_in(folder, **changes), later_s) as authorizer:
         await until_true(lambda: authorizer.metrics.image_load_failures > 3)
         assert authorizer.readiness.state is State.LOADING
         assert authorizer.metrics.state_file_refusals <= 1
@@ -203,7 +204,7 @@ async def test_a_key_makes_the_file_worth_nothing_to_who_has_another(tmp_path: P
     await _refused(tmp_path, store)
     await keep(tmp_path, store, key=KEY)
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path, key=KEY))) as authorizer:
+    async with keeping(store, state_in(tmp_path, key=KEY)) as authorizer:
         await until(lambda: authorizer.readiness.started)
 
 
@@ -212,7 +213,7 @@ async def test_one_address_in_common_is_the_same_source(tmp_path: Path) -> None:
     store = filled("a")
     await keep(tmp_path, store, origin=frozenset({"a" * 64, "b" * 64}))
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path, origin=frozenset({"b" * 64, "c" * 64})))) as authorizer:
+    async with keeping(store, state_in(tmp_path, origin=frozenset({"b" * 64, "c" * 64}))) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert may_read(authorizer, "a")
 
@@ -224,7 +225,7 @@ async def test_a_source_that_says_it_is_another_cluster_s_ends_the_file_s_image_
     store.commit([create("b")])
     epoch = store.epoch
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert may_read(authorizer, "a")
         store.hang("snapshot")
@@ -252,7 +253,7 @@ async def test_a_store_that_was_put_back_meanwhile_is_loaded_anew(tmp_path: Path
     store.commit([create("b")])
     await keep(tmp_path, store)
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert may_read(authorizer, "b")
         store.tables = older
@@ -267,7 +268,7 @@ async def test_a_store_of_another_epoch_is_loaded_anew(tmp_path: Path) -> None:
     store = filled("a")
     await keep(tmp_path, store)
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         epoch = store.epoch = UUID("ffffffff-ffff-7000-8000-000000000000")
         store.unreachable = False
@@ -281,7 +282,7 @@ async def test_a_history_that_was_lost_does_not_stay_in_the_file(tmp_path: Path)
     store = filled("a")
     older = store.tables.copy()
     store.commit([create("b")])
-    async with running(keeping(store, state_in(tmp_path, rest_for_each=1_000_000_000.0))) as authorizer:
+    async with keeping(store, state_in(tmp_path, rest_for_each=1_000_000_000.0)) as authorizer:
         await until_kept(tmp_path, store)
         store.tables = older
         await until(lambda: not may_read(authorizer, "b"))
@@ -298,7 +299,7 @@ async def test_a_restored_image_knows_the_epochs_of_its_history(tmp_path: Path) 
     store.commit([create("b")])
     await keep(tmp_path, store)
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert authorizer.image.epochs == store.epochs
         assert len(store.epochs.rows) == 2
@@ -307,7 +308,7 @@ async def test_a_restored_image_knows_the_epochs_of_its_history(tmp_path: Path) 
 @in_virtual_time
 async def test_an_epoch_that_begins_is_recorded_and_costs_no_snapshot(tmp_path: Path) -> None:
     store = filled("a")
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until_kept(tmp_path, store)
         inode = file_of(tmp_path).stat().st_ino
         store.begin_epoch()
@@ -322,7 +323,7 @@ async def test_an_epoch_that_begins_is_recorded_and_costs_no_snapshot(tmp_path: 
         assert file_of(tmp_path).stat().st_ino == inode
         assert authorizer.metrics.image_loads == 1
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert authorizer.image.epochs == store.epochs
         assert (authorizer.image.epoch, authorizer.image.offset) == (store.epoch, store.tables.last_offset)
@@ -332,10 +333,10 @@ async def test_an_epoch_that_begins_is_recorded_and_costs_no_snapshot(tmp_path: 
 async def test_an_allow_that_has_an_end_does_not_hold_until_the_store_s_time_is_known(tmp_path: Path) -> None:
     store = filled("a")
     ends = store.now() + timedelta(days=1)
-    store.commit([CreateAcls([NewAcl(acl("b"), ends.replace(microsecond=0))], "User:root")])
+    store.commit([CreateAcls([NewAcl(acl("b"), ends.replace(microsecond=0))], "User:admin")])
     await keep(tmp_path, store)
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert may_read(authorizer, "a")
         assert not may_read(authorizer, "b")
@@ -347,7 +348,7 @@ async def test_an_allow_that_has_an_end_does_not_hold_until_the_store_s_time_is_
 @in_virtual_time
 async def test_the_file_says_when_the_source_was_last_seen(tmp_path: Path) -> None:
     store = filled("a")
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until_kept(tmp_path, store)
         await until_true(lambda: len(bookmarks_in(tmp_path)) > 3)
         store.unreachable = True
@@ -355,7 +356,7 @@ async def test_the_file_says_when_the_source_was_last_seen(tmp_path: Path) -> No
         ages = [each.age_ms for each in bookmarks_in(tmp_path)]
         assert max(ages) < 12_000
         assert authorizer.metrics.state_file_timestamp_seconds > 0
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert 49 < authorizer.readiness.age_s < 75
 
@@ -363,16 +364,16 @@ async def test_the_file_says_when_the_source_was_last_seen(tmp_path: Path) -> No
 @in_virtual_time
 async def test_a_file_that_is_begun_while_the_source_is_away_is_as_old_as_the_image(tmp_path: Path) -> None:
     store = filled("a")
-    async with running(keeping(store, state_in(tmp_path))) as first:
+    async with keeping(store, state_in(tmp_path)) as first:
         await until_kept(tmp_path, store)
-        async with running(keeping(store, state_in(tmp_path))) as second:
+        async with keeping(store, state_in(tmp_path)) as second:
             await until_ready(second)
             store.unreachable = True
             away_at = now()
             await asyncio.sleep(50)
             await first.close()
             await until_true(lambda: second.metrics.state_file_bytes > 0)
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert authorizer.readiness.age_s >= now() - away_at - 1
 
@@ -381,7 +382,7 @@ async def test_a_file_that_is_begun_while_the_source_is_away_is_as_old_as_the_im
 @in_virtual_time
 async def test_a_long_tail_is_made_into_a_new_snapshot(tmp_path: Path) -> None:
     store = filled("a")
-    async with running(keeping(store, state_in(tmp_path, least_tail_bytes=3_000))) as authorizer:
+    async with keeping(store, state_in(tmp_path, least_tail_bytes=3_000)) as authorizer:
         await until_ready(authorizer)
         await until_kept(tmp_path, store)
         # While it is open its inode is not used again.
@@ -399,7 +400,7 @@ async def test_a_transaction_too_long_for_the_file_comes_with_a_new_snapshot(
 ) -> None:
     monkeypatch.setattr(keeping_module, "_LONGEST_TRANSACTION", 2_000)
     store = filled("a")
-    async with running(keeping(store, state_in(tmp_path))):
+    async with keeping(store, state_in(tmp_path)):
         await until_kept(tmp_path, store)
         store.commit([create(*(f"n{number}" for number in range(50)))])
         await until_kept(tmp_path, store)
@@ -409,9 +410,9 @@ async def test_a_transaction_too_long_for_the_file_comes_with_a_new_snapshot(
 @in_virtual_time
 async def test_one_process_writes_and_another_takes_over(tmp_path: Path) -> None:
     store = filled("a")
-    async with running(keeping(store, state_in(tmp_path))) as first:
+    async with keeping(store, state_in(tmp_path)) as first:
         await until_kept(tmp_path, store)
-        async with running(keeping(store, state_in(tmp_path))) as second:
+        async with keeping(store, state_in(tmp_path)) as second:
             await asyncio.sleep(30)
             assert first.metrics.state_file_bytes > 0
             assert second.metrics.state_file_bytes == 0
@@ -424,9 +425,9 @@ async def test_one_process_writes_and_another_takes_over(tmp_path: Path) -> None
 @in_virtual_time
 async def test_a_folder_that_was_taken_away_comes_back_with_one_writer(tmp_path: Path) -> None:
     store = filled("a")
-    async with running(keeping(store, state_in(tmp_path))) as first:
+    async with keeping(store, state_in(tmp_path)) as first:
         await until_kept(tmp_path, store)
-        async with running(keeping(store, state_in(tmp_path))) as second:
+        async with keeping(store, state_in(tmp_path)) as second:
             await until_ready(second)
             shutil.rmtree(tmp_path / "state")
             store.commit([create("b")])
@@ -454,7 +455,7 @@ async def test_a_disk_that_takes_nothing_keeps_nobody_from_anything(
         return write(descriptor, data)
 
     monkeypatch.setattr(os, "write", half_a_write)
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until_kept(tmp_path, store)
         is_full = True
         store.commit([create("b")])
@@ -518,19 +519,19 @@ async def test_a_folder_that_others_may_replace_or_write_to_is_neither_read_nor_
     folder.unlink()
     folder.with_suffix(".elsewhere").rename(folder)
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path, key=key))) as authorizer:
+    async with keeping(store, state_in(tmp_path, key=key)) as authorizer:
         await until(lambda: authorizer.readiness.started)
 
 
 @in_virtual_time
 async def test_a_clock_that_went_back_is_not_hidden_by_the_age_that_the_state_had_by_then(tmp_path: Path) -> None:
     store = filled("a")
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until_kept(tmp_path, store)
     made = resealed(re.sub(rb'"age_ms":\d+', b'"age_ms":3600000', file_of(tmp_path).read_bytes()))
     file_of(tmp_path).write_bytes(made)
     store.unreachable = True
-    async with running(keeping(store, state_in(tmp_path), later_s=3_600)) as authorizer:
+    async with keeping(store, state_in(tmp_path), later_s=3_600) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert 7_200 <= authorizer.readiness.age_s < 7_300
     file_of(tmp_path).write_bytes(made)
@@ -550,7 +551,7 @@ async def test_the_age_counts_on_while_the_file_is_read(tmp_path: Path, monkeypa
     monkeypatch.setattr(asyncio, "to_thread", slowly)
     store.unreachable = True
     written_at = bookmarks_in(tmp_path)[-1]
-    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+    async with keeping(store, state_in(tmp_path)) as authorizer:
         await until(lambda: authorizer.readiness.started)
         assert isinstance(written_at.at, datetime)
         assert authorizer.readiness.age_s >= EPOCH_S + now() - written_at.at.timestamp() + written_at.age_ms / 1000

@@ -13,16 +13,8 @@ from app.core.kafka.errors import (
 from app.core.token import Token
 from tests.cases import each_case
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import (
-    OPTIONS,
-    ROOT,
-    acl,
-    create,
-    may_read,
-    names_in,
-    serving,
-    until,
-)
+from tests.klamm import authorizer_on, until
+from tests.unit.runtime.world import OPTIONS, ROOT, acl, create, may_read, names_in
 from tests.updates import new
 from tests.virtual_time import in_virtual_time, now
 
@@ -31,7 +23,7 @@ from tests.virtual_time import in_virtual_time, now
 async def test_at_least_is_never_answered_from_before_it() -> None:
     store = FakeStore()
     store.notify_lost = True
-    async with serving(store) as one, serving(store) as other:
+    async with authorizer_on(store, OPTIONS) as one, authorizer_on(store, OPTIONS) as other:
         for number in range(200):
             _, token = await one.updates.create_acls(ROOT, new([acl(f"t{number}")]), None)
             began_at = now()
@@ -45,7 +37,7 @@ async def test_at_least_is_never_answered_from_before_it() -> None:
 async def test_a_token_that_is_passed_or_absent_costs_no_suspension() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         for at_least in (None, str(authorizer.image.token), str(Token(store.epoch, 0))):
             waiting = authorizer.wait_for(at_least)
             with pytest.raises(StopIteration):
@@ -55,7 +47,7 @@ async def test_a_token_that_is_passed_or_absent_costs_no_suspension() -> None:
 @in_virtual_time
 async def test_a_token_that_is_not_reached_in_time_is_told() -> None:
     store = FakeStore()
-    async with serving(store, replace(OPTIONS, request_timeout_s=2)) as authorizer:
+    async with authorizer_on(store, replace(OPTIONS, request_timeout_s=2)) as authorizer:
         began_at = now()
         with pytest.raises(OffsetNotAvailableException):
             await authorizer.wait_for(str(Token(store.epoch, 1)))
@@ -75,7 +67,7 @@ async def test_a_token_that_is_not_reached_in_time_is_told() -> None:
 )
 @in_virtual_time
 async def test_garbage_is_no_token(garbage: str) -> None:
-    async with serving(FakeStore()) as authorizer:
+    async with authorizer_on(FakeStore(), OPTIONS) as authorizer:
         with pytest.raises(InvalidRequestException):
             await authorizer.wait_for(garbage)
 
@@ -84,7 +76,7 @@ async def test_garbage_is_no_token(garbage: str) -> None:
 async def test_tokens_of_an_epoch_that_is_over_are_refused_and_unknown_ones_make_us_look() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         old = str(authorizer.image.token)
         store.notify_lost = True
         store.restore(0)
@@ -102,7 +94,7 @@ async def test_tokens_of_an_epoch_that_is_over_are_refused_and_unknown_ones_make
 @in_virtual_time
 async def test_a_token_of_an_unknown_epoch_is_unavailable_while_nobody_can_tell() -> None:
     store = FakeStore()
-    async with serving(store, replace(OPTIONS, request_timeout_s=2)) as authorizer:
+    async with authorizer_on(store, replace(OPTIONS, request_timeout_s=2)) as authorizer:
         store.unreachable = True
         with pytest.raises(OffsetNotAvailableException):
             await authorizer.wait_for(str(Token(uuid4(), 0)))
@@ -113,7 +105,7 @@ async def test_a_token_of_an_unknown_epoch_is_unavailable_while_nobody_can_tell(
 async def test_tokens_of_a_lost_history_are_refused_although_the_store_kept_its_epoch(lost: int) -> None:
     store = FakeStore()
     store.commit([create("kept")])
-    async with serving(store) as one, serving(store) as other:
+    async with authorizer_on(store, OPTIONS) as one, authorizer_on(store, OPTIONS) as other:
         for number in range(lost):
             store.commit([create(f"lost-{number}")])
         token = Token(store.epoch, store.tables.last_offset)
@@ -132,13 +124,13 @@ async def test_tokens_of_a_lost_history_are_refused_although_the_store_kept_its_
 async def test_an_epoch_that_can_not_be_renounced_at_once_is_later_and_the_reload_does_not_wait_for_it() -> None:
     store = FakeStore()
     store.commit([create("kept"), create("lost")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         lost = str(authorizer.image.token)
         store.hang("write")
         store.restore(1, new_epoch=False)
         store.commit([create("found")])
-        await until(lambda: names_in(authorizer.image) == ["found", "kept"], 10)
+        await until(lambda: names_in(authorizer.image) == ["found", "kept"], limit_s=10)
         store.release("write")
-        await until(lambda: str(authorizer.image.token) != lost, 10)
+        await until(lambda: str(authorizer.image.token) != lost, limit_s=10)
         with pytest.raises(TokenEpochMismatchException):
             await authorizer.wait_for(lost)

@@ -26,7 +26,8 @@ from app.runtime.watch import image_parts, recent
 from app.runtime.watch.lines import Part
 from app.runtime.watch.reader import WatchRequest, watch
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import OPTIONS, acl, create, delete, named, replica, serving, until
+from tests.klamm import authorizer_on, until
+from tests.unit.runtime.world import OPTIONS, acl, create, delete, named, unopened
 from tests.virtual_time import in_virtual_time, now
 from tests.watching import Folded
 
@@ -79,8 +80,8 @@ def equals(seen: Folded, store: FakeStore) -> bool:
 @in_virtual_time
 async def test_a_snapshot_and_every_change_behind_it() -> None:
     store = FakeStore()
-    store.commit([create("a", "b"), AlterConfigs([("audit.level", "WARN")], "User:root")])
-    async with serving(store) as authorizer, reading(authorizer) as it:
+    store.commit([create("a", "b"), AlterConfigs([("audit.level", "WARN")], "User:admin")])
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer) as it:
         for number in range(20):
             store.commit([create(f"new-{number}"), delete("a")])
         await until(lambda: it.offset == store.tables.last_offset)
@@ -93,7 +94,7 @@ async def test_a_snapshot_and_every_change_behind_it() -> None:
 @in_virtual_time
 async def test_a_change_is_seen_at_once() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer, reading(authorizer) as it:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer) as it:
         await asyncio.sleep(3)
         began = now()
         store.commit([create("a")])
@@ -113,7 +114,7 @@ async def test_a_waiting_reader_is_pushed_to_and_yields_what_is_not_taken() -> N
             it.seen.take_lines(line.json for line in part.lines)
         return takes
 
-    async with serving(store) as authorizer, reading(authorizer, replace(SNAPSHOT, push=push)) as it:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer, replace(SNAPSHOT, push=push)) as it:
         await until(lambda: it.offset == 0)
         for number in range(30):
             takes = number % 3 != 0
@@ -144,7 +145,7 @@ async def test_a_waiting_reader_is_pushed_its_bookmarks_and_yields_those_that_ar
         return takes
 
     request = replace(SNAPSHOT, push=push, bookmark_s=1.0)
-    async with serving(store) as authorizer, reading(authorizer, request) as it:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer, request) as it:
         await asyncio.sleep(10.5)
         assert pushed == ["bookmark"] * 10
         for number in range(100):
@@ -161,7 +162,7 @@ async def test_a_waiting_reader_is_pushed_its_bookmarks_and_yields_those_that_ar
 async def test_bookmarks_come_at_the_head_and_in_time_also_to_a_reader_that_is_shown_nothing() -> None:
     store = FakeStore()
     request = replace(SNAPSHOT, acl_filter=AclBindingFilter(principal="User:nobody"), bookmark_s=1.0)
-    async with serving(store) as authorizer, reading(authorizer, request) as it:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer, request) as it:
         for number in range(100):
             store.commit([create(f"t{number}")])
             await asyncio.sleep(0.1)
@@ -175,7 +176,10 @@ async def test_bookmarks_come_at_the_head_and_in_time_also_to_a_reader_that_is_s
 async def test_events_say_what_time_it_is_in_the_store_at_most() -> None:
     store = FakeStore()
     store.clock_ahead = timedelta(hours=-1)
-    async with serving(store) as authorizer, reading(authorizer, replace(SNAPSHOT, bookmark_s=1.0)) as it:
+    async with (
+        authorizer_on(store, OPTIONS) as authorizer,
+        reading(authorizer, replace(SNAPSHOT, bookmark_s=1.0)) as it,
+    ):
         await asyncio.sleep(60)
         store.unreachable = True
         await asyncio.sleep(60)
@@ -191,9 +195,9 @@ async def test_events_say_what_time_it_is_in_the_store_at_most() -> None:
 async def test_a_filter_shows_its_records_and_how_many_are_left_out() -> None:
     store = FakeStore()
     store.commit([create("mine", "other")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         async with reading(authorizer, replace(SNAPSHOT, acl_filter=named("mine"))) as it:
-            store.commit([delete("mine"), delete("other"), AlterConfigs([("audit.level", "WARN")], "User:root")])
+            store.commit([delete("mine"), delete("other"), AlterConfigs([("audit.level", "WARN")], "User:admin")])
             await until(lambda: it.offset == 5)
         (transaction,) = [each for each in it.seen.events if isinstance(each, Transaction)]
         assert [each.kind for each in transaction.records] == ["RemoveAccessControlEntryRecord", "ConfigRecord"]
@@ -208,7 +212,7 @@ async def test_a_reader_goes_on_from_its_token(in_memory: bool, monkeypatch: pyt
     if not in_memory:
         monkeypatch.setattr(recent, "MAX_RECORDS", 3)
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         for number in range(1_200):
             store.commit([create(f"t{number}")])
         await until(lambda: authorizer.image.offset == 1_200)
@@ -224,7 +228,7 @@ async def test_what_is_trimmed_is_refused_with_the_oldest_token() -> None:
     for number in range(11):
         store.commit([create(f"t{number}")])
     store.log_start_offset = 6
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         with pytest.raises(OffsetOutOfRangeException) as refused:
             await anext(watch(authorizer.watchers, behind(store, 4)))
         assert refused.value.oldest_token == f"{store.epoch}:5"
@@ -237,7 +241,7 @@ async def test_nobody_is_shown_a_replica_that_has_not_loaded() -> None:
     store = FakeStore()
     store.unreachable = True
     with pytest.raises(AuthorizerNotReadyException):
-        await anext(watch(replica(store).watchers, SNAPSHOT))
+        await anext(watch(unopened(store).watchers, SNAPSHOT))
 
 
 @in_virtual_time
@@ -250,7 +254,7 @@ async def test_another_epoch_a_drain_and_a_lost_right_end_the_stream_with_its_to
             raise ClusterAuthorizationException("no")
 
     async with (
-        serving(store) as authorizer,
+        authorizer_on(store, OPTIONS) as authorizer,
         reading(authorizer) as it,
         reading(authorizer, replace(SNAPSHOT, may_watch=may_watch)) as watched,
     ):
@@ -277,7 +281,7 @@ async def test_a_stream_that_is_over_before_its_first_event_ends_in_words() -> N
     async def may_not() -> None:
         raise refused
 
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.commit([create("a")])
         await until(lambda: authorizer.image.offset == 1)
         authorizer.watchers.drain()
@@ -297,7 +301,7 @@ async def test_a_page_of_older_records_may_take_longer_than_a_poll(monkeypatch: 
         await asyncio.sleep(OPTIONS.poll_timeout_s + 2.0)
         return await read(offset, limit)
 
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         monkeypatch.setattr(authorizer.watchers._feed, "history", slow)
         async with reading(authorizer, behind(store, 0)) as it:
             await until(lambda: it.offset == 1)
@@ -307,7 +311,7 @@ async def test_a_page_of_older_records_may_take_longer_than_a_poll(monkeypatch: 
 @in_virtual_time
 async def test_a_reader_that_does_not_read_is_cut_and_holds_nobody_up() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer, reading(authorizer) as slow, reading(authorizer) as quick:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer) as slow, reading(authorizer) as quick:
         await until(lambda: slow.offset == quick.offset == 0)
         slow.held.clear()
         for number in range(40):
@@ -323,7 +327,7 @@ async def test_a_reader_that_does_not_read_is_cut_and_holds_nobody_up() -> None:
 @in_virtual_time
 async def test_too_many_snapshots_at_once_are_refused_and_the_others_come() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         first = [watch(authorizer.watchers, SNAPSHOT) for _ in range(4)]
         for each in first:
             await anext(each)
@@ -347,8 +351,8 @@ async def test_a_snapshot_is_exactly_its_token_whatever_changes_meanwhile(
     store = FakeStore()
     names = [f"t{number:03}" for number in range(300)]
     acls = [acl(name, f"User:{who}") for name in names for who in range(draw.choice((1, 4)))]
-    store.commit([CreateAcls([NewAcl(each) for each in draw.sample(acls, len(acls) * 2 // 3)], "User:root")])
-    async with serving(store) as authorizer:
+    store.commit([CreateAcls([NewAcl(each) for each in draw.sample(acls, len(acls) * 2 // 3)], "User:admin")])
+    async with authorizer_on(store, OPTIONS) as authorizer:
         at_token = {each.id: each for each in store.tables.acls.values()}
         seen = Folded()
         async with aclosing(watch(authorizer.watchers, SNAPSHOT)) as batches:
@@ -358,7 +362,7 @@ async def test_a_snapshot_is_exactly_its_token_whatever_changes_meanwhile(
                     break
                 for _ in range(draw.randrange(3)):
                     some = draw.sample(acls, draw.randrange(1, 30))
-                    creates = CreateAcls([NewAcl(each, owner=draw.choice("abc")) for each in some], "User:root")
+                    creates = CreateAcls([NewAcl(each, owner=draw.choice("abc")) for each in some], "User:admin")
                     store.commit([creates if draw.random() < 0.5 else delete(*{each.resource_name for each in some})])
                 await until(lambda: authorizer.image.offset == store.tables.last_offset)
             assert seen.acls == at_token
@@ -373,7 +377,10 @@ async def test_a_snapshot_is_exactly_its_token_whatever_changes_meanwhile(
 @in_virtual_time
 async def test_a_long_transaction_is_encoded_as_one() -> None:
     store = FakeStore()
-    async with serving(store, replace(OPTIONS, max_step_records=100_000)) as authorizer, reading(authorizer) as it:
+    async with (
+        authorizer_on(store, replace(OPTIONS, max_step_records=100_000)) as authorizer,
+        reading(authorizer) as it,
+    ):
         await until(lambda: it.offset == 0)
         store.commit([create(*(f"t{at}" for at in range(3_000)))])
         await until(lambda: it.offset == 3_000)

@@ -14,8 +14,9 @@ from app.runtime.watch import recent
 from app.runtime.watch.reader import WatchRequest, watch
 from tests.chains import put
 from tests.fakes import FakeStore
+from tests.klamm import authorizer_on, until
 from tests.unit.runtime.test_watch import SNAPSHOT, behind, equals, reading
-from tests.unit.runtime.world import create, named, serving, until
+from tests.unit.runtime.world import OPTIONS, create, named
 from tests.updates import topic
 from tests.virtual_time import in_virtual_time
 
@@ -37,7 +38,7 @@ async def refusal(authorizer: Authorizer, request: WatchRequest) -> OffsetOutOfR
 @in_virtual_time
 async def test_a_reader_passes_a_transaction_that_is_too_long_by_a_snapshot() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer, reading(authorizer) as live:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer) as live:
         store.commit([create("before")])
         await until(lambda: live.offset == 1)
         last = write_too_long(store)
@@ -68,7 +69,7 @@ async def test_a_reader_that_catches_up_from_the_store_gets_what_is_before_it(
     last = write_too_long(store)
     write_too_long(store)
     store.commit([create("after")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         assert authorizer.watchers.recent.first > last
         request = replace(behind(store, 0), acl_filter=acl_filter)
         async with reading(authorizer, request) as it:
@@ -85,7 +86,7 @@ async def test_a_reader_that_catches_up_from_the_store_gets_what_is_before_it(
 async def test_a_snapshot_that_is_sent_meanwhile_is_followed_by_another() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer, reading(authorizer) as it:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer) as it:
         it.held.clear()
         await until(lambda: it.seen.events != [])
         last = write_too_long(store)
@@ -101,7 +102,7 @@ async def test_a_snapshot_that_is_sent_meanwhile_is_followed_by_another() -> Non
 @in_virtual_time
 async def test_just_as_long_as_the_bound_is_not_too_long() -> None:
     store = FakeStore()
-    async with serving(store) as authorizer, reading(authorizer) as live:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer) as live:
         await until(lambda: live.offset == 0)
         store.commit([create(*(f"{number:03d}" + "x" * 31_997 for number in range(522)))])
         await until(lambda: live.offset == 522)
@@ -120,7 +121,7 @@ async def test_records_that_can_not_be_read_are_passed_by_a_snapshot(monkeypatch
     async def silent(_offset: int) -> FeedPoll:
         raise TimeoutError
 
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         history = authorizer.watchers.history
         monkeypatch.setattr(authorizer.watchers, "history", silent)
         with pytest.raises(StoreUnavailableException):
@@ -140,7 +141,7 @@ async def test_records_that_can_not_be_read_are_passed_by_a_snapshot(monkeypatch
 async def test_acls_with_long_names_come_in_more_events() -> None:
     store = FakeStore()
     store.append(store.chained([put(topic(f"{number:03d}" + "\1" * 32_000), number) for number in range(1, 100)]))
-    async with serving(store) as authorizer, reading(authorizer) as it:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer) as it:
         await until(lambda: it.offset == 99)
         parts = [event for event in it.seen.events if isinstance(event, Acls)]
         assert [len(part.acls) for part in parts] == [33, 33, 33]

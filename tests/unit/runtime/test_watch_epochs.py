@@ -11,8 +11,9 @@ from app.core.token import Token
 from app.formats.feed_events import Bookmark, EpochBegan, Snapshot
 from app.runtime.watch.lines import Part
 from tests.fakes import FakeStore
+from tests.klamm import authorizer_on, until
 from tests.unit.runtime.test_watch import SNAPSHOT, Reading, behind, equals, reading
-from tests.unit.runtime.world import create, named, serving, until
+from tests.unit.runtime.world import OPTIONS, create, named
 from tests.virtual_time import in_virtual_time
 
 WITH_EPOCHS = replace(SNAPSHOT, with_epochs=True)
@@ -30,7 +31,7 @@ def rows(epochs: Epochs) -> list[tuple[object, int]]:
 async def test_reader_goes_on_where_an_epoch_begins() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer, reading(authorizer, WITH_EPOCHS) as it:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer, WITH_EPOCHS) as it:
         await until(lambda: it.offset == 1)
         for number in range(3):
             store.begin_epoch()
@@ -38,7 +39,7 @@ async def test_reader_goes_on_where_an_epoch_begins() -> None:
                 store.commit([create(f"b{number}")])
         await until(lambda: it.seen.token == str(Token(store.epoch, 3)))
         store.begin_epoch()
-        await until(lambda: it.seen.token == str(Token(store.epoch, 3)), 10)
+        await until(lambda: it.seen.token == str(Token(store.epoch, 3)), limit_s=10)
         assert begun(it) == rows(store.epochs)[1:]
         assert equals(it.seen, store)
         assert authorizer.metrics.image_loads == 1
@@ -49,7 +50,7 @@ async def test_reader_goes_on_where_an_epoch_begins() -> None:
 async def test_reader_that_knows_nothing_of_epochs_ends_there() -> None:
     store = FakeStore()
     store.commit([create("a")])
-    async with serving(store) as authorizer, reading(authorizer) as it:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer) as it:
         await until(lambda: it.offset == 1)
         store.begin_epoch()
         store.commit([create("b")])
@@ -62,7 +63,7 @@ async def test_snapshot_has_the_epochs_of_its_history() -> None:
     store = FakeStore()
     store.commit([create("a")])
     store.begin_epoch()
-    async with serving(store) as authorizer, reading(authorizer, WITH_EPOCHS) as it:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer, WITH_EPOCHS) as it:
         await until(lambda: it.offset == 1)
         (snapshot,) = [each for each in it.seen.events if isinstance(each, Snapshot)]
         assert [(each.epoch, each.first_offset) for each in snapshot.epochs] == rows(store.epochs)
@@ -75,7 +76,7 @@ async def test_token_of_an_older_epoch_is_followed(where: str) -> None:
     store = FakeStore()
     first = Token(store.epoch, 1)
     store.commit([create("a")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         store.commit([create("b"), create("c")])
         store.begin_epoch()
         store.commit([create("d")])
@@ -95,7 +96,7 @@ async def test_token_from_before_its_epoch_began_is_followed_from_the_epoch_of_i
     store.commit([create("a"), create("b")])
     store.begin_epoch()
     store.commit([create("c")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         authorizer.watchers.recent.reset(authorizer.image)
         async with reading(authorizer, replace(WITH_EPOCHS, after=Token(store.epoch, 0))) as it:
             await until(lambda: it.offset == 3)
@@ -113,7 +114,7 @@ async def test_nothing_is_pushed_across_the_begin_of_an_epoch() -> None:
         it.seen.take_lines(line.json for line in part.lines)
         return True
 
-    async with serving(store) as authorizer, reading(authorizer, replace(WITH_EPOCHS, push=push)) as it:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer, replace(WITH_EPOCHS, push=push)) as it:
         await until(lambda: it.offset == 0)
         for number in range(10):
             store.commit([create(f"a{number}")])
@@ -129,11 +130,11 @@ async def test_nothing_is_pushed_across_the_begin_of_an_epoch() -> None:
 async def test_filtered_reader_is_told_of_epochs() -> None:
     store = FakeStore()
     request = replace(WITH_EPOCHS, acl_filter=named("nothing"))
-    async with serving(store) as authorizer, reading(authorizer, request) as it:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer, request) as it:
         store.commit([create("a")])
         store.begin_epoch()
         store.commit([create("b")])
-        await until(lambda: it.seen.token == str(Token(store.epoch, 2)), 10)
+        await until(lambda: it.seen.token == str(Token(store.epoch, 2)), limit_s=10)
         assert begun(it) == rows(store.epochs)[1:]
 
 
@@ -146,7 +147,7 @@ async def test_oldest_token_that_works_is_of_the_epoch_of_its_record() -> None:
     store.begin_epoch()
     store.commit([create("d")])
     store.trim(4)
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         with pytest.raises(OffsetOutOfRangeException) as refusal:
             async with reading(authorizer, replace(WITH_EPOCHS, after=Token(first.epoch, 1))) as it:
                 await it.run()
@@ -158,7 +159,7 @@ async def test_bookmark_of_a_reader_that_is_behind_does_not_make_its_state_fresh
     store = FakeStore()
     for number in range(1_200):
         store.commit([create(f"t{number}")])
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         authorizer.watchers.recent.reset(authorizer.image)
         await asyncio.sleep(300)
         async with reading(authorizer, behind(store, 0)) as it:

@@ -15,8 +15,9 @@ from app.runtime.authorizer import Authorizer
 from app.runtime.watch import recent
 from app.runtime.watch.lines import Line, Part
 from tests.fakes import FakeStore
+from tests.klamm import authorizer_on, until
 from tests.unit.runtime.test_watch import SNAPSHOT, equals, reading
-from tests.unit.runtime.world import create, serving, until
+from tests.unit.runtime.world import OPTIONS, create
 from tests.virtual_time import in_virtual_time, now
 
 
@@ -28,7 +29,7 @@ async def test_a_reader_that_cannot_be_pushed_to_holds_up_no_other() -> None:
         raise RuntimeError("a fault")
 
     async with (
-        serving(store) as authorizer,
+        authorizer_on(store, OPTIONS) as authorizer,
         reading(authorizer, replace(SNAPSHOT, push=broken)) as first,
         reading(authorizer) as second,
     ):
@@ -56,7 +57,7 @@ async def test_bookmarks_come_while_a_long_transaction_is_encoded(monkeypatch: p
         return True
 
     async with (
-        serving(store) as authorizer,
+        authorizer_on(store, OPTIONS) as authorizer,
         reading(authorizer, replace(SNAPSHOT, push=push, bookmark_s=1.0)) as it,
     ):
         await until(lambda: it.offset == 0)
@@ -82,7 +83,11 @@ async def test_a_reader_that_does_not_keep_up_gets_the_changes_together_later() 
         return True
 
     request = replace(SNAPSHOT, push=push, keeps_up=lambda: keeps_up, bookmark_s=1.0)
-    async with serving(store) as authorizer, reading(authorizer, request) as it, reading(authorizer) as other:
+    async with (
+        authorizer_on(store, OPTIONS) as authorizer,
+        reading(authorizer, request) as it,
+        reading(authorizer) as other,
+    ):
         await until(lambda: it.offset == 0)
         keeps_up = False
         for number in range(20):
@@ -105,7 +110,7 @@ async def test_a_reader_that_falls_far_behind_sends_for_itself_where_it_can_be_c
         raise AssertionError("it was pushed to")
 
     request = replace(SNAPSHOT, push=push, keeps_up=lambda: False)
-    async with serving(store) as authorizer, reading(authorizer, request) as it:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer, request) as it:
         await until(lambda: it.offset == 0)
         for number in range(8):
             store.commit([create(*(f"{number}-{at}-{'x' * 200}" for at in range(400)))])
@@ -120,7 +125,7 @@ async def test_a_reader_that_does_not_keep_up_for_long_sends_for_itself_however_
         raise AssertionError("it was pushed to")
 
     request = replace(SNAPSHOT, push=push, keeps_up=lambda: False)
-    async with serving(store) as authorizer, reading(authorizer, request) as it:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer, request) as it:
         await until(lambda: it.offset == 0)
         began = now()
         store.commit([create("a")])
@@ -147,7 +152,7 @@ async def test_a_reader_that_leaves_is_no_garbage() -> None:
 
     gc.disable()
     try:
-        async with serving(store) as authorizer:
+        async with authorizer_on(store, OPTIONS) as authorizer:
             left = await read(authorizer)
             await asyncio.sleep(1)
             assert left() is None

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from app.runtime.watch import recent
 from app.runtime.watch.lines import SLICE_BYTES, Line, Slices
 from tests.fakes import FakeStore
+from tests.klamm import authorizer_on, until
 from tests.unit.runtime.test_watch import reading
-from tests.unit.runtime.world import create, serving, until
+from tests.unit.runtime.world import OPTIONS, create
 from tests.virtual_time import in_virtual_time
 
 SIZES = st.sampled_from([0, 1, 300, SLICE_BYTES - 9, SLICE_BYTES - 8, SLICE_BYTES, 3 * SLICE_BYTES, 100_001])
@@ -38,7 +39,7 @@ async def test_lines_that_only_readers_hold_are_withdrawn_from_the_oldest_on(mon
     monkeypatch.setattr(recent, "MAX_BYTES", 300_000)
     store = FakeStore()
     held: list[Line] = []
-    async with serving(store) as authorizer, reading(authorizer) as live:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer) as live:
         memory = authorizer.watchers.recent
         for number in range(10):
             # Each is some 90 KB, and takes the place of the one before.
@@ -57,7 +58,7 @@ async def test_lines_that_only_readers_hold_are_withdrawn_from_the_oldest_on(mon
 async def test_nothing_keeps_a_dropped_line_that_no_reader_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent, "MAX_RECORDS", 300)
     store = FakeStore()
-    async with serving(store) as authorizer, reading(authorizer) as live:
+    async with authorizer_on(store, OPTIONS) as authorizer, reading(authorizer) as live:
         memory = authorizer.watchers.recent
         for number in range(4):
             store.commit([create(*(f"{number}-{at}" for at in range(200)))])

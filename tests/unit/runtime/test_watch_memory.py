@@ -9,8 +9,9 @@ from app.core.records import Record
 from app.runtime.watch import recent
 from app.runtime.watch.lines import Line
 from tests.fakes import FakeStore
+from tests.klamm import authorizer_on, until
 from tests.unit.runtime.test_watch import behind, equals, reading
-from tests.unit.runtime.world import create, serving, until
+from tests.unit.runtime.world import OPTIONS, create
 from tests.virtual_time import in_virtual_time
 
 
@@ -26,7 +27,7 @@ async def test_transactions_are_encoded_only_for_readers_and_the_first_gets_thos
         return await real(epoch, records)
 
     monkeypatch.setattr(recent, "transaction_line", counted)
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         memory = authorizer.watchers.recent
         for number in range(300):
             store.commit([create(f"t{number}")])
@@ -47,7 +48,7 @@ async def test_transactions_are_encoded_only_for_readers_and_the_first_gets_thos
 async def test_texts_that_are_not_encoded_are_bounded_like_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent, "MAX_BYTES", 10_000)
     store = FakeStore()
-    async with serving(store) as authorizer:
+    async with authorizer_on(store, OPTIONS) as authorizer:
         for number in range(50):
             store.commit([create(f"{number}-{'x' * 1_000}")])
         await until(lambda: authorizer.metrics.feed_offset == 50)

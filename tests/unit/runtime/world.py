@@ -1,8 +1,5 @@
-"""A store in memory and replicas on it, in virtual time; short words for what tests say often."""
+"""What tests of replicas in virtual time say often, in short words; tests/klamm.py starts the replicas."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -21,13 +18,14 @@ from app.runtime.options import RuntimeOptions
 from app.runtime.readiness import State
 from tests.contexts import Unchecked
 from tests.fakes import FakeStore
+from tests.klamm import until
 from tests.updates import new
-from tests.virtual_time import VIRTUAL_CLOCK, now
+from tests.virtual_time import VIRTUAL_CLOCK
 
 ADDRESS = parse_address("10.0.0.1")
-ROOT = Unchecked("User:root", ADDRESS)
+ROOT = Unchecked("User:admin", ADDRESS)
 ALICE = Unchecked("User:alice", ADDRESS)
-STARTUP = AuthorizerConfig(super_users=frozenset({"User:root"}))
+STARTUP = AuthorizerConfig(super_users=frozenset({"User:admin"}))
 OPTIONS = RuntimeOptions(clock=VIRTUAL_CLOCK)
 
 
@@ -41,11 +39,11 @@ def cluster_acl(operation: AclOperation, principal: str = "User:alice") -> AclBi
 
 
 def create(*names: str) -> CreateAcls:
-    return CreateAcls(new([acl(name) for name in names]), "User:root")
+    return CreateAcls(new([acl(name) for name in names]), "User:admin")
 
 
 def delete(*names: str) -> DeleteAcls:
-    return DeleteAcls([named(name) for name in names], "User:root")
+    return DeleteAcls([named(name) for name in names], "User:admin")
 
 
 def named(name: str) -> AclBindingFilter:
@@ -65,38 +63,13 @@ def may_read(authorizer: Authorizer, name: str, principal: str = "User:alice") -
     return caller.decide(AclOperation.READ, ResourceType.TOPIC, name).allowed
 
 
-async def until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
-    """Let things happen until the condition holds; fail if it does not come to hold within this (virtual) time."""
-    began = now()
-    while not condition() and now() < began + within_s:  # noqa: ASYNC110 - any condition will do, and time is free
-        await asyncio.sleep(0.001 if now() < began + 1 else 0.01)
-    assert condition()
-
-
 async def until_ready(authorizer: Authorizer) -> None:
     await until(lambda: authorizer.readiness.state is State.READY)
 
 
-def replica(store: FakeStore, options: RuntimeOptions = OPTIONS, startup: AuthorizerConfig = STARTUP) -> Authorizer:
-    return Authorizer(store, store.another_feed(), startup, options)
-
-
-@asynccontextmanager
-async def running(authorizer: Authorizer) -> AsyncIterator[Authorizer]:
-    """The replica, loading; it is closed at the end."""
-    authorizer.open()
-    try:
-        yield authorizer
-    finally:
-        await authorizer.close()
-
-
-@asynccontextmanager
-async def serving(store: FakeStore, options: RuntimeOptions = OPTIONS) -> AsyncIterator[Authorizer]:
-    """A replica that has loaded."""
-    async with running(replica(store, options)) as authorizer:
-        await until_ready(authorizer)
-        yield authorizer
+def unopened(store: FakeStore) -> Authorizer:
+    """A replica that has not begun to load."""
+    return Authorizer(store, store.another_feed(), STARTUP, OPTIONS)
 
 
 def never_rests(authorizer: Authorizer, monkeypatch: pytest.MonkeyPatch) -> None:
