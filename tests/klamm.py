@@ -8,11 +8,11 @@ Without a socket, on a store in memory; the verbs are awaited:
 
 As a process of its own, here on a database of the session's PostgreSQL (the fixture `postgres`):
 
-    with replica(postgres.new_store()) as klamm:
+    with replica(postgres.new_store()).ready() as klamm:
         klamm.create(acl("orders"))
         assert klamm.authorize("User:alice", action("orders")) == ["ALLOWED"]
 
-`over_socket("--data-dir", ...)` is any other process. What is heavy is imported by who starts it.
+`over_socket("--data-dir", ...)` is any other process. What is heavy is imported where it is started.
 """
 
 from __future__ import annotations
@@ -54,14 +54,13 @@ if TYPE_CHECKING:
     Words = Mapping[str, object]
 
 Json = dict[str, Any]
-LIMIT_S = 60.0
-"""How long a test waits for anything: no machine is that slow."""
+LIMIT_S = 60.0  # of every wait: no machine is that slow
 SUPER_USER = "User:admin"
 ROOT = Path(__file__).parents[1]
 KLAMM = (str(Path(sys.executable).with_name("klamm")),)
 _SERVE = ("serve", "--port", "0")
+# The line that tells the address, in either form of the log.
 SERVING = re.compile(r"""serving(?: address=|","address":")([^\s"]+)""")
-"""The line of a process that tells the address, in either form of the log."""
 # A suite that stops hundreds of services has no time to drain, and reads the log with its own eyes.
 VARIABLES = {"KLAMM_SUPER_USERS": SUPER_USER, "KLAMM_DRAIN_MS": "0", "KLAMM_LOG_FORMAT": "TEXT"}
 # Of no meaning to the service; but whoever logs a request's headers would tell them.

@@ -7,7 +7,7 @@ from pathlib import Path
 from app.core.continuity import KnownHistory
 from app.core.mutations import GroupOutcome, Mutation
 from tests.fakes import FakeStore
-from tests.unit.rest.harness import ADMIN, serving
+from tests.klamm import ADMIN, in_process
 
 APP = Path(__file__).parents[2] / "app"
 BINDING = {
@@ -39,8 +39,8 @@ async def test_create_acls_walks_through_six_files_to_the_store() -> None:
                     walked.update(files)
             return await super().write(mutations, known)
 
-    async with serving(store=Watched()) as service:
-        reply = await service.post("/v1/acls", {"context": ADMIN, "bindings": [BINDING]})
+    async with in_process(store=Watched()) as service:
+        reply = await service.send("/v1/acls", {"context": ADMIN, "bindings": [BINDING]})
         assert reply.status_code == 200
     # store/writing adds two: acl_store and journal.
     assert sorted(walked) == [

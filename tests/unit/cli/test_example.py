@@ -11,7 +11,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.validation import validate_new_acl
 from app.formats.command_errors import UsageError
 from tests.images import binding_of
-from tests.unit.rest.harness import serving
+from tests.klamm import in_process
 
 ACLS = Path(__file__).parents[3] / "examples" / "acls.json"
 BASE_URL = "http://localhost:8080"
@@ -37,7 +37,7 @@ def test_the_example_is_a_company_of_some_300_valid_and_distinct_acls() -> None:
 
 async def test_an_empty_store_is_loaded_and_three_decisions_are_told() -> None:
     told: list[str] = []
-    async with serving(startup=AuthorizerConfig(super_users=frozenset({"User:admin"}))) as service:
+    async with in_process(startup=AuthorizerConfig(super_users=frozenset({"User:admin"}))) as service:
         transport = httpx.ASGITransport(service.app)
         await show_example(read_example(ACLS), BASE_URL, told.append, transport=transport)
         assert service.authorizer.image.acl_count == len(read_example(ACLS).acls["bindings"])
@@ -55,8 +55,8 @@ async def test_an_empty_store_is_loaded_and_three_decisions_are_told() -> None:
 
 async def test_a_store_that_has_acls_is_left_as_it_is() -> None:
     told: list[str] = []
-    async with serving() as service:
-        await service.grant([binding_of(read_example(ACLS).acls["bindings"][0])])
+    async with in_process() as service:
+        await service.create(read_example(ACLS).acls["bindings"][0])
         transport = httpx.ASGITransport(service.app)
         await show_example(read_example(ACLS), BASE_URL, told.append, transport=transport)
         assert service.authorizer.image.acl_count == 1
@@ -64,7 +64,7 @@ async def test_a_store_that_has_acls_is_left_as_it_is() -> None:
 
 
 async def test_who_may_not_create_acls_is_told_so() -> None:
-    async with serving(startup=AuthorizerConfig()) as service:
+    async with in_process(startup=AuthorizerConfig()) as service:
         with pytest.raises(UsageError, match="/v1/acls answered 403: "):
             await show_example(read_example(ACLS), BASE_URL, print, transport=httpx.ASGITransport(service.app))
 
@@ -72,13 +72,13 @@ async def test_who_may_not_create_acls_is_told_so() -> None:
 async def test_an_acl_of_the_example_that_is_refused_is_told() -> None:
     example = read_example(ACLS)
     broken = Example({**example.acls, "bindings": [{**example.acls["bindings"][0], "resource_name": ""}]}, [])
-    async with serving() as service:
+    async with in_process() as service:
         with pytest.raises(UsageError, match="INVALID_REQUEST: "):
             await show_example(broken, BASE_URL, print, transport=httpx.ASGITransport(service.app))
 
 
 async def test_a_service_that_does_not_get_ready_is_told() -> None:
-    async with serving(reachable=False) as service:
+    async with in_process(reachable=False) as service:
         with pytest.raises(UsageError, match=r"was not ready within 0\.2 s"):
             await show_example(
                 Example({}, []), BASE_URL, print, ready_timeout_s=0.2, transport=httpx.ASGITransport(service.app)

@@ -8,10 +8,9 @@ import pytest
 
 from app.console.presets import PRESETS, acls_of
 from app.formats.command_errors import UsageError
+from tests.klamm import InProcess, acl
 from tests.unit.console.browser import Browser, Seen
 from tests.unit.console.test_guards import HOSTILE, check_harmless, sign_in
-from tests.unit.regressions.guarded import Guarded
-from tests.unit.rest.harness import Service, allow
 
 LATER = "2037-01-02T03:04:05Z"
 PAGES = ("/console/resource", "/console/principal", "/console/acls", "/console/create", "/console/state")
@@ -25,14 +24,12 @@ async def resource(browser: Browser, name: str, type_: str = "TOPIC") -> Seen:
     return await browser.go("/console/resource?" + urlencode({"type": type_, "name": name}))
 
 
-async def test_a_resource_shows_who_may_do_what_and_by_which_acls(service: Service, browser: Browser) -> None:
-    await service.grant(
-        [
-            allow("READ", "orders", principal="User:bob"),
-            allow("ALL", "ord", principal="User:carol", pattern="PREFIXED", host="10.0.0.0/8"),
-            allow("WRITE", "*", principal="User:bob", permission="DENY"),
-            allow("READ", "payments", principal="User:dave"),
-        ]
+async def test_a_resource_shows_who_may_do_what_and_by_which_acls(service: InProcess, browser: Browser) -> None:
+    await service.create(
+        acl("orders", "User:bob"),
+        acl("ord", "User:carol", "ALL", pattern_type="PREFIXED", host="10.0.0.0/8"),
+        acl("*", "User:bob", "WRITE", permission_type="DENY"),
+        acl("payments", "User:dave"),
     )
     page = await resource(browser, "orders")
     assert "User:bob" in page.text
@@ -45,25 +42,21 @@ async def test_a_resource_shows_who_may_do_what_and_by_which_acls(service: Servi
     assert "ACLs that cover it 3" in words(page)
 
 
-async def test_without_a_name_there_is_something_to_begin_with(service: Service, browser: Browser) -> None:
+async def test_without_a_name_there_is_something_to_begin_with(service: InProcess, browser: Browser) -> None:
     assert "No ACL names a resource yet" in (await browser.go("/console/resource")).text
     assert "No ACL names a principal yet" in (await browser.go("/console/principal")).text
     assert "There are no ACLs yet" in (await browser.go("/console/acls")).text
-    await service.grant([allow("READ", "orders", principal="User:bob")])
+    await service.create(acl("orders", "User:bob"))
     assert "orders" in (await browser.go("/console/resource")).text
     assert "User:bob" in (await browser.go("/console/principal")).text
 
 
 @pytest.mark.long
 async def test_a_principal_shows_what_it_may_do_and_everything_is_taken_in_one_plan(
-    service: Service, browser: Browser
+    service: InProcess, browser: Browser
 ) -> None:
-    await service.grant(
-        [
-            allow("READ", "orders", principal="User:bob"),
-            allow("WRITE", "pay", principal="User:bob", pattern="PREFIXED"),
-            allow("READ", "news", principal="User:*"),
-        ]
+    await service.create(
+        acl("orders", "User:bob"), acl("pay", "User:bob", "WRITE", pattern_type="PREFIXED"), acl("news", "User:*")
     )
     page = await browser.go("/console/principal?principal=User:bob")
     assert "ACLs of its own 2" in words(page)
@@ -75,17 +68,17 @@ async def test_a_principal_shows_what_it_may_do_and_everything_is_taken_in_one_p
     assert "is not a principal" in (await browser.go("/console/principal?principal=bob", 400)).text
 
 
-async def test_a_pattern_has_one_row_with_all_denies_that_cut_it_out(service: Service, browser: Browser) -> None:
-    denies = [allow("ALL", f"t-{at}", principal="User:*", permission="DENY") for at in range(2_045)]
-    await service.grant([allow("READ", "*", principal="User:bob"), *denies])
+async def test_a_pattern_has_one_row_with_all_denies_that_cut_it_out(service: InProcess, browser: Browser) -> None:
+    denies = [acl(f"t-{at}", "User:*", "ALL", permission_type="DENY") for at in range(2_045)]
+    await service.create(acl("*", "User:bob"), *denies)
     page = await browser.go("/console/principal?principal=User:bob")
     assert words(page).count("2,045 DENY") == 1
     assert page.text.count("to everybody") + page.text.count("for everybody") >= 2_000
     assert "45 more on the pages of patterns before and after this one" in words(page)
 
 
-async def test_the_table_is_filtered_by_its_address_and_paged(service: Service, browser: Browser) -> None:
-    await service.grant([allow("READ", f"t-{at:03}", principal=f"User:u{at % 2}") for at in range(150)])
+async def test_the_table_is_filtered_by_its_address_and_paged(service: InProcess, browser: Browser) -> None:
+    await service.create(*(acl(f"t-{at:03}", f"User:u{at % 2}") for at in range(150)))
     page = await browser.go("/console/acls")
     assert "ACLs 150" in words(page)
     rows = [attributes for tag, attributes in page.elements if tag == "tr" and "data-acl" in attributes]
@@ -99,15 +92,15 @@ async def test_the_table_is_filtered_by_its_address_and_paged(service: Service, 
     assert "FLY" in (await browser.go("/console/acls?operation=FLY", 400)).text
 
 
-async def test_an_acl_is_removed_from_the_table(service: Service, browser: Browser) -> None:
-    await service.grant([allow("READ", "orders", principal="User:bob")])
+async def test_an_acl_is_removed_from_the_table(service: InProcess, browser: Browser) -> None:
+    await service.create(acl("orders", "User:bob"))
     page = await browser.go("/console/acls?principal=User:bob")
     page = await browser.send((await browser.send(page.form("Remove"))).form("Remove 1 ACL"))
     assert page.reply.url.path == "/console/acls"
     assert service.authorizer.image.acl_count == 0
 
 
-async def test_an_acl_is_changed_in_place_or_replaced_in_one_plan(service: Service, browser: Browser) -> None:
+async def test_an_acl_is_changed_in_place_or_replaced_in_one_plan(service: InProcess, browser: Browser) -> None:
     one = {"permission_type": "ALLOW", "operation": "READ", "resource_type": "TOPIC", "pattern_type": "LITERAL"}
     named = {**one, "principal": "User:bob", "resource_name": "orders"}
     plan = await browser.send(
@@ -145,8 +138,8 @@ async def test_an_acl_is_changed_in_place_or_replaced_in_one_plan(service: Servi
     await browser.go("/console/create?instead=../configs", 400)
 
 
-async def test_a_principal_is_shown_with_its_groups(service: Service, browser: Browser) -> None:
-    await service.grant([allow("READ", "orders", principal="Group:eng")])
+async def test_a_principal_is_shown_with_its_groups(service: InProcess, browser: Browser) -> None:
+    await service.create(acl("orders", "Group:eng"))
     asked = "/console/principal?principal=User:dan"
     assert "Nothing: no ACL" in (await browser.go(asked)).text
     page = await browser.go(f"{asked}&groups=pii,+eng")
@@ -155,14 +148,14 @@ async def test_a_principal_is_shown_with_its_groups(service: Service, browser: B
     assert 'value="Group:eng"' in (await browser.go(f"{asked}&groups=Group:eng", 400)).reply.text
 
 
-async def test_an_acl_says_since_when_it_is_there_and_by_whom(service: Service, browser: Browser) -> None:
+async def test_an_acl_says_since_when_it_is_there_and_by_whom(service: InProcess, browser: Browser) -> None:
     def makers(page: Seen) -> list[str]:
         """As the matrix and the list of ACLs name them."""
         return re.findall(r"(?<!Now, )since \S+ \S+ UTC by (\S+)", words(page))
 
-    await service.grant([allow("READ", "orders", principal="User:bob")])
+    await service.create(acl("orders", "User:bob"))
     before = str(service.authorizer.image.token)
-    assert makers(await resource(browser, "orders")) == ["User:test"] * 2
+    assert makers(await resource(browser, "orders")) == ["User:admin"] * 2
     table = await browser.go("/console/acls")
     await browser.send((await browser.send(table.form("Remove"))).form("Remove 1 ACL"))
     history = await browser.go("/console/history")
@@ -170,7 +163,7 @@ async def test_an_acl_says_since_when_it_is_there_and_by_whom(service: Service, 
     assert makers(await resource(browser, "orders")) == ["User:admin:"] * 2
     assert "UTC by User:admin: OPS-9" in words(await resource(browser, "orders"))
     then = await browser.go(f"/console/resource?type=TOPIC&name=orders&at={before}")
-    assert makers(then) == ["User:test"] * 2, "of the ACL that was there then"
+    assert makers(then) == ["User:admin"] * 2, "of the ACL that was there then"
 
 
 async def test_one_acl_is_created_by_its_fields(browser: Browser) -> None:
@@ -187,7 +180,7 @@ async def test_one_acl_is_created_by_its_fields(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-async def test_each_preset_becomes_a_plan(service: Service, browser: Browser, name: str) -> None:
+async def test_each_preset_becomes_a_plan(service: InProcess, browser: Browser, name: str) -> None:
     form = (await browser.go(f"/console/create?preset={name}")).form("Review")
     preset = PRESETS[name]
     missing = await browser.send(form, 400, principal="User:app")
@@ -213,7 +206,7 @@ def test_a_consumer_gets_what_kafka_acls_would_give_it() -> None:
         acls_of(PRESETS["consumer"], {"principal": "a", "topics": "orders", "group": "g"})
 
 
-async def test_the_state_says_what_a_person_on_call_looks_at(service: Service, browser: Browser) -> None:
+async def test_the_state_says_what_a_person_on_call_looks_at(service: InProcess, browser: Browser) -> None:
     page = await browser.go("/console/state")
     assert "Ready" in page.text
     assert "change-feed" in page.text
@@ -226,9 +219,9 @@ async def test_the_state_says_what_a_person_on_call_looks_at(service: Service, b
 
 @pytest.mark.long
 @pytest.mark.parametrize("odd", HOSTILE)
-async def test_hostile_names_are_text_on_each_page(service: Service, browser: Browser, odd: str) -> None:
+async def test_hostile_names_are_text_on_each_page(service: InProcess, browser: Browser, odd: str) -> None:
     principal = f"User:{odd}"[:32_767]
-    await service.grant([allow("READ", odd, principal=principal), allow("READ", odd, pattern="PREFIXED")])
+    await service.create(acl(odd, principal), acl(odd, pattern_type="PREFIXED"))
     short = {"principal": principal, "type": "TOPIC", "name": odd} if len(odd) < 4_000 else {}
     for path in PAGES:
         page = await browser.go(f"{path}?{urlencode(short)}" if path != "/console/acls" else path)
@@ -240,8 +233,8 @@ async def test_hostile_names_are_text_on_each_page(service: Service, browser: Br
     assert service.authorizer.image.acl_count == 1
 
 
-async def test_who_may_not_look_is_told_so_and_sees_nothing(with_callers: Guarded, stranger: Browser) -> None:
-    await with_callers.service.grant([allow("READ", "secret-topic", principal="User:bob")])
+async def test_who_may_not_look_is_told_so_and_sees_nothing(with_callers: InProcess, stranger: Browser) -> None:
+    await with_callers.create(acl("secret-topic", "User:bob"))
     await sign_in(stranger, with_callers.tokens["platform"])
     for path in PAGES[:3]:
         page = await stranger.go(f"{path}?name=secret-topic&principal=User:bob&resource_name=secret-topic")
@@ -252,15 +245,14 @@ async def test_who_may_not_look_is_told_so_and_sees_nothing(with_callers: Guarde
     assert "it may ask about itself" in page.text
     assert "User:platform READ topic:orders" in page.text
     assert "Ready" in (await stranger.go("/console/state")).text
-    right = allow("DESCRIBE", "kafka-cluster", principal="User:platform", type_="CLUSTER")
-    await with_callers.service.grant([right])
+    await with_callers.create(acl("kafka-cluster", "User:platform", "DESCRIBE", resource_type="CLUSTER"))
     page = await stranger.go("/console/acls")
     assert "secret-topic" in page.text
     assert "Remove" not in page.buttons, "one who may look only sees no button"
     assert "Create" not in page.text
 
 
-async def test_an_observer_sees_the_state_alone(with_callers: Guarded, stranger: Browser) -> None:
+async def test_an_observer_sees_the_state_alone(with_callers: InProcess, stranger: Browser) -> None:
     await sign_in(stranger, with_callers.tokens["prometheus"])
     assert (await stranger.go("/console")).reply.url.path == "/console/state"
     for path in ("acls", "resource?type=TOPIC&name=t", "principal?principal=User:bob", "history", "hygiene"):
@@ -280,20 +272,22 @@ async def sign_out_and_in(browser: Browser, token: str) -> None:
     await sign_in(browser, token)
 
 
-async def test_events_are_watchs_own(service: Service, browser: Browser) -> None:
+async def test_events_are_watchs_own(service: InProcess, browser: Browser) -> None:
     reply = await browser.client.get("/console/events")
     assert reply.status_code == 400
     assert service.authorizer.image.token is not None
 
 
-async def test_events_need_what_watch_needs(with_callers: Guarded, stranger: Browser) -> None:
+async def test_events_need_what_watch_needs(with_callers: InProcess, stranger: Browser) -> None:
     assert (await stranger.go("/console/events?after=x")).reply.url.path == "/console/sign-in"
     await sign_in(stranger, with_callers.tokens["prometheus"])
-    token = str(with_callers.service.authorizer.image.token)
+    token = str(with_callers.authorizer.image.token)
     assert (await stranger.client.get("/console/events", params={"after": token})).status_code == 403
 
 
-async def test_an_acl_that_is_there_keeps_its_owner_unless_another_is_named(service: Service, browser: Browser) -> None:
+async def test_an_acl_that_is_there_keeps_its_owner_unless_another_is_named(
+    service: InProcess, browser: Browser
+) -> None:
     one = {"principal": "User:bob", "resource_name": "orders"}
     for owner, ends, shown in (("team", "never", "team"), ("", "8h", "team"), ("others", "never", "others")):
         form = (await browser.go("/console/create")).form("Review")

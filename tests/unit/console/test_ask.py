@@ -8,8 +8,8 @@ from app.client.explanations import Asked
 from app.console.questions import asked, line_of
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.formats.command_errors import UsageError
+from tests.klamm import InProcess, acl
 from tests.unit.console.browser import Browser
-from tests.unit.rest.harness import Service, allow
 
 BOB = "/console?q=" + quote("User:bob WRITE topic:orders from 10.1.2.3")
 
@@ -77,15 +77,15 @@ def test_what_is_no_question_says_what_is_missing(line: str, says: str) -> None:
     assert says in str(fault.value)
 
 
-async def test_the_empty_page_teaches_by_questions_about_this_store(service: Service, browser: Browser) -> None:
+async def test_the_empty_page_teaches_by_questions_about_this_store(service: InProcess, browser: Browser) -> None:
     assert "User:bob WRITE topic:orders" in (await browser.go("/console")).text
-    await service.grant([allow("READ", "payments", principal="User:carol")])
+    await service.create(acl("payments", "User:carol"))
     page = await browser.go("/console")
     assert "User:carol READ topic:payments from 10.1.2.3" in page.text
     assert "Allowed" in (await browser.go("/console?q=" + quote("User:carol READ topic:payments from 10.1.2.3"))).text
 
 
-async def test_a_refusal_leads_to_an_acl_that_ends(service: Service, browser: Browser) -> None:
+async def test_a_refusal_leads_to_an_acl_that_ends(service: InProcess, browser: Browser) -> None:
     page = await browser.go(BOB)
     assert "Denied" in page.text
     plan = await browser.send(page.form("Allow for 8 hours"))
@@ -94,22 +94,22 @@ async def test_a_refusal_leads_to_an_acl_that_ends(service: Service, browser: Br
     assert service.authorizer.image.acl_count == 0, "a plan changes nothing"
     page = await browser.send(plan.form("Create 1 ACL"), comment="OPS-1")
     assert "Allowed" in page.text
-    (acl,) = (await service.post("/v1/acls/search", {"context": _ADMIN, "filter": {}})).json()["acls"]
+    (acl,) = (await service.send("/v1/acls/search", {"context": _ADMIN, "filter": {}})).json()["acls"]
     assert (acl["principal"], acl["host"]) == ("User:bob", "10.1.2.3")
     assert acl["expires_at"] is not None
 
 
-async def test_groups_are_asked_with_and_said(service: Service, browser: Browser) -> None:
-    await service.grant([allow("WRITE", "orders", principal="Group:eng")])
+async def test_groups_are_asked_with_and_said(service: InProcess, browser: Browser) -> None:
+    await service.create(acl("orders", "Group:eng", "WRITE"))
     page = await browser.go("/console?q=" + quote("User:bob (groups eng, pii) WRITE topic:orders from 10.1.2.3"))
     assert "User:bob in Group:eng, Group:pii may WRITE" in " ".join(page.text.split())
     assert "--group eng --group pii" in page.text
     assert "Denied" in (await browser.go(BOB)).text
 
 
-async def test_a_change_is_not_made_on_acls_that_have_changed_since(service: Service, browser: Browser) -> None:
+async def test_a_change_is_not_made_on_acls_that_have_changed_since(service: InProcess, browser: Browser) -> None:
     plan = await browser.send((await browser.go(BOB)).form("Allow for good"))
-    await service.grant([allow("ALL", "orders", principal="User:bob", permission="DENY")])
+    await service.create(acl("orders", "User:bob", "ALL", permission_type="DENY"))
     again = await browser.send(plan.form("Create 1 ACL"), 409, comment="OPS-2")
     assert "have changed since" in again.text
     assert again.form("Create 1 ACL").fields["comment"] == "OPS-2", "nothing that was typed is lost"
@@ -120,9 +120,9 @@ async def test_a_change_is_not_made_on_acls_that_have_changed_since(service: Ser
 
 
 async def test_what_denies_is_removed_in_one_plan_with_what_is_needed_besides(
-    service: Service, browser: Browser
+    service: InProcess, browser: Browser
 ) -> None:
-    await service.grant([allow("ALL", "orders", principal="User:bob", permission="DENY")])
+    await service.create(acl("orders", "User:bob", "ALL", permission_type="DENY"))
     plan = await browser.send((await browser.go(BOB)).form("Remove what denies it"))
     page = await browser.send(plan.form("Create 1 and remove 1"))
     assert "Allowed" in page.text

@@ -9,11 +9,10 @@ from app.console import ask, difference
 from app.console.forms import MAX_FIELDS
 from app.console.questions import MAX_QUESTION, MAX_WORDS
 from app.console.visits import MAX_QUERY_BYTES
+from tests.klamm import InProcess
 from tests.unit.console.browser import Browser
 from tests.unit.console.test_ask import BOB
 from tests.unit.console.test_guards import sign_in
-from tests.unit.regressions.guarded import Guarded
-from tests.unit.rest.harness import Service
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
@@ -53,7 +52,7 @@ async def test_a_stray_percent_is_told(browser: Browser) -> None:
     assert "begins no escape" in reply.text
 
 
-async def test_a_form_has_so_many_fields_at_most(service: Service, browser: Browser) -> None:
+async def test_a_form_has_so_many_fields_at_most(service: InProcess, browser: Browser) -> None:
     form = (await browser.go(BOB)).form("Allow for good")
     fields = {**form.fields, **{f"f{at}": "1" for at in range(MAX_FIELDS)}}
     reply = await browser.client.post(form.action, data=fields)
@@ -62,7 +61,7 @@ async def test_a_form_has_so_many_fields_at_most(service: Service, browser: Brow
     assert service.authorizer.image.acl_count == 0
 
 
-async def test_no_form_is_read_of_who_may_change_nothing(with_callers: Guarded, stranger: Browser) -> None:
+async def test_no_form_is_read_of_who_may_change_nothing(with_callers: InProcess, stranger: Browser) -> None:
     async def never() -> AsyncIterator[bytes]:
         raise AssertionError("the form is read")
         yield b""
@@ -76,7 +75,7 @@ async def test_no_form_is_read_of_who_may_change_nothing(with_callers: Guarded, 
 
 
 async def test_no_question_or_plan_is_parsed_of_who_may_not_ask(
-    with_callers: Guarded, stranger: Browser, monkeypatch: pytest.MonkeyPatch
+    with_callers: InProcess, stranger: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_: object) -> None:
         raise AssertionError("it is parsed")

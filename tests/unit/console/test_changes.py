@@ -10,10 +10,10 @@ from app.console.difference import MAX_CHANGES, Change
 from app.console.shown import address_of
 from app.core.kafka.bindings import NewAcl
 from app.formats.command_errors import UsageError
+from tests.klamm import InProcess, acl
 from tests.unit.console.browser import Browser, Form, Seen, browsing
 from tests.unit.console.test_guards import HOSTILE, check_harmless, sign_in
-from tests.unit.regressions.guarded import Guarded
-from tests.unit.rest.harness import Service, allow
+from tests.updates import binding
 
 ACLS = "/console/acls?principal=User%3Abob"
 ONE = {"permission_type": "ALLOW", "operation": "READ", "resource_type": "TOPIC", "pattern_type": "LITERAL"}
@@ -31,13 +31,13 @@ async def posted(browser: Browser, form: Form, **more: str) -> str:
     return reply.headers["location"]
 
 
-async def removal(service: Service, browser: Browser) -> Seen:
+async def removal(service: InProcess, browser: Browser) -> Seen:
     """The plan that removes the only ACL."""
-    await service.grant([allow("READ", "orders", principal="User:bob")])
+    await service.create(acl("orders", "User:bob"))
     return await browser.send((await browser.go(ACLS)).form("Remove"))
 
 
-async def test_a_plan_has_an_address_of_its_own(service: Service, browser: Browser) -> None:
+async def test_a_plan_has_an_address_of_its_own(service: InProcess, browser: Browser) -> None:
     plan = await removal(service, browser)
     address = str(plan.reply.url.raw_path, "ascii")
     assert address.startswith("/console/plan?change=")
@@ -49,7 +49,7 @@ async def test_a_plan_has_an_address_of_its_own(service: Service, browser: Brows
     assert "is already removed" in (await browser.go(address)).text
 
 
-async def test_what_was_made_is_told_by_token_and_undone(service: Service, browser: Browser) -> None:
+async def test_what_was_made_is_told_by_token_and_undone(service: InProcess, browser: Browser) -> None:
     plan = await removal(service, browser)
     done = await browser.send(plan.form("Remove 1 ACL"), comment="OPS-7")
     token = str(service.authorizer.image.token)
@@ -67,19 +67,19 @@ async def test_what_was_made_is_told_by_token_and_undone(service: Service, brows
     assert page.text.count("UTC") == 1, "this change alone"
 
 
-async def test_a_form_that_is_sent_twice_changes_once(service: Service, browser: Browser) -> None:
+async def test_a_form_that_is_sent_twice_changes_once(service: InProcess, browser: Browser) -> None:
     form = (await removal(service, browser)).form("Remove 1 ACL")
     made = await posted(browser, form)
     token = str(service.authorizer.image.token)
     for _ in range(2):
         assert "Done at" in (await browser.go(made)).text
-    await service.grant([allow("READ", "orders", principal="User:bob")])
+    await service.create(acl("orders", "User:bob"))
     assert "nothing was done" in (await browser.go(await posted(browser, form), 409)).text.lower()
     assert service.authorizer.image.acl_count == 1
     assert token in words(await browser.go(made)), "a change that is over is told as it was"
 
 
-async def test_a_change_that_changes_nothing_is_told_so(service: Service, browser: Browser) -> None:
+async def test_a_change_that_changes_nothing_is_told_so(service: InProcess, browser: Browser) -> None:
     plan = await removal(service, browser)
     await browser.send(plan.form("Remove 1 ACL"))
     again = await browser.go(str(plan.reply.url))
@@ -88,8 +88,8 @@ async def test_a_change_that_changes_nothing_is_told_so(service: Service, browse
     assert "Undo this change" not in done.buttons
 
 
-async def test_many_acls_are_taken_back_by_one_plan(service: Service, browser: Browser) -> None:
-    await service.grant([allow("READ", f"t-{at}", principal="User:bob") for at in range(25)])
+async def test_many_acls_are_taken_back_by_one_plan(service: InProcess, browser: Browser) -> None:
+    await service.create(*(acl(f"t-{at}", "User:bob") for at in range(25)))
     page = await browser.go("/console/principal?principal=User:bob")
     done = await browser.send((await browser.send(page.form("Remove all its ACLs"))).form("Remove 25 ACLs"))
     assert "and 15 more" in done.text
@@ -97,19 +97,19 @@ async def test_many_acls_are_taken_back_by_one_plan(service: Service, browser: B
     assert service.authorizer.image.acl_count == 25
 
 
-async def test_wrong_fields_are_shown_again_at_their_address(service: Service, browser: Browser) -> None:
+async def test_wrong_fields_are_shown_again_at_their_address(service: InProcess, browser: Browser) -> None:
     form = (await browser.go("/console/create")).form("Review")
     address = await posted(browser, form, **ONE, principal="bob", resource_name="orders")
     for _ in range(2):
         page = await browser.go(address, 400)
         assert 'value="orders"' in page.reply.text
-    await service.grant([allow("READ", "x")])
+    await service.create(acl("x"))
     plan = await browser.send(page.form("Review"), 200, ONE, principal="User:bob")
     (link,) = [each["href"] for _, each in plan.elements if each.get("href", "").startswith("/console/create?")]
     assert (await browser.go(link)).form("Review").fields["principal"] == "User:bob"
 
 
-async def test_half_filled_fields_can_be_sent(service: Service, browser: Browser) -> None:
+async def test_half_filled_fields_can_be_sent(service: InProcess, browser: Browser) -> None:
     form = (await browser.go("/console/create?preset=consumer")).form("Review")
     address = await posted(browser, form, topics="orders, pay.*", host="10.0.0.1", linked="yes")
     assert form.fields["form_token"] not in address
@@ -120,7 +120,7 @@ async def test_half_filled_fields_can_be_sent(service: Service, browser: Browser
     assert "Create 5 ACLs" in plan.buttons
 
 
-async def test_what_fits_no_address_is_shown_at_once(service: Service, browser: Browser) -> None:
+async def test_what_fits_no_address_is_shown_at_once(service: InProcess, browser: Browser) -> None:
     long = "".join(chr(0x4E00 + at * 7 % 20_000) for at in range(5_000))
     form = (await browser.go("/console/create")).form("Review")
     typed = {**ONE, "resource_name": long, "principal": "User:bob"}
@@ -147,7 +147,7 @@ def test_a_long_text_is_not_even_spelled_out_for_an_address(monkeypatch: pytest.
         "x",
         "é",
         "A" * 5_001,
-        Change((NewAcl(allow("READ", "t")),)).packed()[:-3],  # type: ignore[index]
+        Change((NewAcl(binding(acl("t"))),)).packed()[:-3],  # type: ignore[index]
         urlsafe_b64encode(zlib.compress(b'{"create": [], "delete": [' + b" " * 10**7 + b"]}")).decode()[:5_900],
         urlsafe_b64encode(zlib.compress(b"[" * 200_000)).decode(),
         urlsafe_b64encode(zlib.compress(b'{"create": [], "delete": [1]}')).decode(),
@@ -160,21 +160,20 @@ async def test_what_is_no_plan_is_said(browser: Browser, packed: str) -> None:
 
 
 def test_a_plan_in_an_address_is_the_plan() -> None:
-    change = Change(tuple(NewAcl(allow("READ", f"t-{at}", principal="User:b")) for at in range(MAX_CHANGES)))
+    change = Change(tuple(NewAcl(binding(acl(f"t-{at}", "User:b"))) for at in range(MAX_CHANGES)))
     packed = change.packed()
     assert packed is not None
     assert len(packed) < MAX_ADDRESS, "the longest plan with like names"
     assert Change.of_packed(packed) == change
-    long = tuple(NewAcl(allow("READ", f"{at}" + "n" * 30_000)) for at in range(10))
+    long = tuple(NewAcl(binding(acl(f"{at}" + "n" * 30_000))) for at in range(10))
     assert Change(long).packed() is None
     with pytest.raises(UsageError):
         Change.of_packed("")
 
 
 @pytest.mark.parametrize("odd", HOSTILE)
-async def test_hostile_names_are_text_where_a_change_is_told(service: Service, browser: Browser, odd: str) -> None:
-    acl = allow("READ", odd, principal=f"User:{odd}"[:32_767])
-    await service.grant([acl])
+async def test_hostile_names_are_text_where_a_change_is_told(service: InProcess, browser: Browser, odd: str) -> None:
+    await service.create(acl(odd, f"User:{odd}"[:32_767]))
     table = await browser.go("/console/acls")
     done = await browser.send((await browser.send(table.form("Remove"))).form("Remove 1 ACL"), comment=odd[:400])
     assert "Done at" in done.text
@@ -182,8 +181,8 @@ async def test_hostile_names_are_text_where_a_change_is_told(service: Service, b
 
 
 @pytest.mark.parametrize("made", ["<script>alert(1)</script>", "now", "2026-01-01T00:00:00Z", "\u202e"])
-async def test_an_address_that_names_no_change_tells_none(service: Service, browser: Browser, made: str) -> None:
-    await service.grant([allow("READ", "orders")])
+async def test_an_address_that_names_no_change_tells_none(service: InProcess, browser: Browser, made: str) -> None:
+    await service.create(acl("orders"))
     token = str(service.authorizer.image.token)
     page = await browser.go(f"/console/state?{urlencode({'made': made, 'at_least': token})}")
     check_harmless(page.reply.text)
@@ -191,11 +190,11 @@ async def test_an_address_that_names_no_change_tells_none(service: Service, brow
     assert "Done at" not in (await browser.go(f"/console/acls?{urlencode({'made': token})}")).text
 
 
-async def test_who_may_not_change_gets_no_plan_and_no_undo(with_callers: Guarded, stranger: Browser) -> None:
-    service = with_callers.service
+async def test_who_may_not_change_gets_no_plan_and_no_undo(with_callers: InProcess, stranger: Browser) -> None:
+    service = with_callers
     begin = str(service.authorizer.image.token)
-    await service.grant([allow("DESCRIBE", "kafka-cluster", principal="User:platform", type_="CLUSTER")])
-    packed = Change((NewAcl(allow("READ", "t")),)).packed()
+    await service.create(acl("kafka-cluster", "User:platform", "DESCRIBE", resource_type="CLUSTER"))
+    packed = Change((NewAcl(binding(acl("t"))),)).packed()
     made = urlencode({"made": begin, "at_least": str(service.authorizer.image.token)})
     for caller, says in (("platform", "needs ALTER"), ("prometheus", "which may not change ACLs")):
         await sign_in(stranger, with_callers.tokens[caller])
@@ -207,15 +206,13 @@ async def test_who_may_not_change_gets_no_plan_and_no_undo(with_callers: Guarded
     assert (await stranger.go(f"/console/plan?change={packed}")).reply.url.path == "/console/sign-in"
 
 
-async def test_who_changes_without_looking_is_told_that_it_is_done(with_callers: Guarded, stranger: Browser) -> None:
-    cluster = {"principal": "User:platform", "type_": "CLUSTER"}
-    await with_callers.service.grant(
-        [
-            allow("ALTER", "kafka-cluster", **cluster),
-            allow("DESCRIBE", "kafka-cluster", permission="DENY", **cluster),
-        ]
+async def test_who_changes_without_looking_is_told_that_it_is_done(with_callers: InProcess, stranger: Browser) -> None:
+    cluster = {"principal": "User:platform", "resource_type": "CLUSTER"}
+    await with_callers.create(
+        acl("kafka-cluster", operation="ALTER", **cluster),
+        acl("kafka-cluster", operation="DESCRIBE", permission_type="DENY", **cluster),
     )
     await sign_in(stranger, with_callers.tokens["platform"])
-    token = str(with_callers.service.authorizer.image.token)
+    token = str(with_callers.authorizer.image.token)
     page = await stranger.go(f"/console/state?{urlencode({'made': token, 'at_least': token})}")
     assert "What changed can't be shown now" in words(page)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from tests.klamm import InProcess, acl
 from tests.unit.console.browser import Browser
-from tests.unit.rest.harness import Service, allow
 
 ONE = {
     "resource_type": "TOPIC",
@@ -27,7 +27,7 @@ def crafted(create: Acls = (), delete: Acls = ()) -> str:
     return json.dumps({"create": create, "delete": delete})
 
 
-async def check_refused(service: Service, browser: Browser, change: str, says: str) -> None:
+async def check_refused(service: InProcess, browser: Browser, change: str, says: str) -> None:
     """By the page of the plan, and by the change itself."""
     packed = urlsafe_b64encode(zlib.compress(change.encode())).decode()
     assert says in (await browser.go(f"/console/plan?change={packed}", 400)).text
@@ -51,22 +51,20 @@ async def check_refused(service: Service, browser: Browser, change: str, says: s
     ],
 )
 async def test_a_plan_removes_no_acl_that_it_does_not_show(
-    service: Service, browser: Browser, wide: Mapping[str, str]
+    service: InProcess, browser: Browser, wide: Mapping[str, str]
 ) -> None:
-    await service.grant(
-        [
-            allow("READ", "orders", principal="User:bob"),
-            allow("READ", "orders", principal="User:bob", permission="DENY"),
-            allow("WRITE", "orders", principal="User:bob"),
-            allow("READ", "ord", principal="User:bob", pattern="PREFIXED"),
-        ]
+    await service.create(
+        acl("orders", "User:bob"),
+        acl("orders", "User:bob", permission_type="DENY"),
+        acl("orders", "User:bob", "WRITE"),
+        acl("ord", "User:bob", pattern_type="PREFIXED"),
     )
     await check_refused(service, browser, crafted(delete=[{**ONE, **wide}]), "does not say which ACLs to change")
     assert service.authorizer.image.acl_count == 4
 
 
 @pytest.mark.parametrize("field", ["resource_name", "principal", "host"])
-async def test_a_removal_of_what_is_no_text_is_refused(service: Service, browser: Browser, field: str) -> None:
+async def test_a_removal_of_what_is_no_text_is_refused(service: InProcess, browser: Browser, field: str) -> None:
     await check_refused(service, browser, crafted(delete=[{**ONE, field: "User:\ud800"}]), "surrogate")
 
 
@@ -83,17 +81,17 @@ async def test_a_removal_of_what_is_no_text_is_refused(service: Service, browser
     ],
 )
 async def test_terms_that_no_acl_can_have_are_refused(
-    service: Service, browser: Browser, terms: Mapping[str, object], says: str
+    service: InProcess, browser: Browser, terms: Mapping[str, object], says: str
 ) -> None:
     await check_refused(service, browser, crafted([{**ONE, **terms}]), says)
 
 
-async def test_a_plan_of_nothing_is_refused(service: Service, browser: Browser) -> None:
+async def test_a_plan_of_nothing_is_refused(service: InProcess, browser: Browser) -> None:
     await check_refused(service, browser, crafted(), "does not say which ACLs to change")
 
 
-async def test_a_plan_that_makes_and_removes_the_same_acl_is_refused(service: Service, browser: Browser) -> None:
+async def test_a_plan_that_makes_and_removes_the_same_acl_is_refused(service: InProcess, browser: Browser) -> None:
     """It would be shown as one that takes nothing, and is made in the other order: the DENY would go."""
-    await service.grant([allow("READ", "orders", principal="User:bob", permission="DENY")])
+    await service.create(acl("orders", "User:bob", permission_type="DENY"))
     deny = {**ONE, "permission_type": "DENY"}
     await check_refused(service, browser, crafted([deny], [deny]), "does not say which ACLs to change")

@@ -10,10 +10,9 @@ from app.console.routes import console_routes
 from app.console.sessions import Seal, Session
 from app.console.shown import name
 from app.rest.app import AppOptions
+from tests.klamm import InProcess, acl, in_process
 from tests.unit.console.browser import KEY, Browser, browsing
 from tests.unit.console.test_ask import BOB
-from tests.unit.regressions.guarded import Guarded, guarded
-from tests.unit.rest.harness import Service, allow, serving
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -52,9 +51,9 @@ async def test_the_files_of_the_package_are_served_and_no_others(browser: Browse
 
 
 @pytest.mark.parametrize("odd", HOSTILE)
-async def test_hostile_names_are_text_on_every_page(service: Service, browser: Browser, odd: str) -> None:
-    await service.grant([allow("READ", odd, principal=f"User:{odd}"[:32_767])])
-    await service.grant([allow("WRITE", odd, principal="User:*")])
+async def test_hostile_names_are_text_on_every_page(service: InProcess, browser: Browser, odd: str) -> None:
+    await service.create(acl(odd, f"User:{odd}"[:32_767]))
+    await service.create(acl(odd, "User:*", "WRITE"))
     page = await browser.go("/console?q=User:x+READ+topic:orders")
     check_harmless(page.reply.text)
 
@@ -74,7 +73,7 @@ def test_a_name_is_set_apart_and_cut(odd: str) -> None:
     assert len(shown) < 1_000
 
 
-async def test_a_form_of_another_site_does_nothing(service: Service, browser: Browser) -> None:
+async def test_a_form_of_another_site_does_nothing(service: InProcess, browser: Browser) -> None:
     plan = await browser.send((await browser.go(BOB)).form("Allow for good"))
     form = plan.form("Create 1 ACL")
     for headers in (
@@ -108,12 +107,12 @@ async def test_a_form_of_another_site_does_nothing(service: Service, browser: Br
         ("127.0.0.1.evil.example", 403),
     ],
 )
-async def test_without_callers_no_other_name_leads_to_the_console(service: Service, host: str, status: int) -> None:
+async def test_without_callers_no_other_name_leads_to_the_console(service: InProcess, host: str, status: int) -> None:
     async with browsing(service.app, host) as browser:
         await browser.go("/console", status)
 
 
-async def test_without_callers_one_acts_as_whom_one_chooses_and_sees_it(service: Service, browser: Browser) -> None:
+async def test_without_callers_one_acts_as_whom_one_chooses_and_sees_it(service: InProcess, browser: Browser) -> None:
     page = await browser.go(BOB)
     assert "acting as User:admin" in " ".join(page.text.split())
     page = await browser.send(page.form("Change"), 403, principal="User:carol")
@@ -121,11 +120,11 @@ async def test_without_callers_one_acts_as_whom_one_chooses_and_sees_it(service:
     assert "Allow for good" not in page.buttons
     assert "begin" not in page.text
     assert "is not a principal" in (await browser.send(page.form("Change"), 400, principal="carol")).text
-    await service.grant([allow("ALTER", "kafka-cluster", principal="User:carol", type_="CLUSTER")])
+    await service.create(acl("kafka-cluster", "User:carol", "ALTER", resource_type="CLUSTER"))
     assert "Allow for good" in (await browser.go(BOB)).buttons
 
 
-async def test_nobody_is_shown_anything_before_signing_in(with_callers: Guarded, stranger: Browser) -> None:
+async def test_nobody_is_shown_anything_before_signing_in(with_callers: InProcess, stranger: Browser) -> None:
     page = await stranger.go(BOB)
     assert page.reply.url.path == "/console/sign-in"
     assert "Denied" not in page.text
@@ -133,10 +132,10 @@ async def test_nobody_is_shown_anything_before_signing_in(with_callers: Guarded,
     assert "does not know this token" in await sign_in(stranger, "\u202e" * 1_500, 401)
     reply = await stranger.client.post("/console/apply", data={"change": "{}"})
     assert reply.status_code == 400
-    assert with_callers.service.authorizer.image.acl_count == 0
+    assert with_callers.authorizer.image.acl_count == 0
 
 
-async def test_one_signs_in_with_a_callers_token_and_out_again(with_callers: Guarded, stranger: Browser) -> None:
+async def test_one_signs_in_with_a_callers_token_and_out_again(with_callers: InProcess, stranger: Browser) -> None:
     page = await stranger.go(BOB)
     page = await stranger.send(page.form("Sign in"), token=with_callers.tokens["root"])
     assert "Denied" in page.text, "back to the page that was asked for"
@@ -149,7 +148,7 @@ async def test_one_signs_in_with_a_callers_token_and_out_again(with_callers: Gua
     assert (await stranger.go(BOB)).reply.url.path == "/console/sign-in"
 
 
-async def test_a_copy_of_the_cookie_is_worth_nothing_after_sign_out(with_callers: Guarded, stranger: Browser) -> None:
+async def test_a_copy_of_the_cookie_is_worth_nothing_after_sign_out(with_callers: InProcess, stranger: Browser) -> None:
     await sign_in(stranger, with_callers.tokens["root"])
     copied = dict(stranger.client.cookies)
     form = (await stranger.go("/console")).form("Sign out")
@@ -164,7 +163,7 @@ async def test_a_copy_of_the_cookie_is_worth_nothing_after_sign_out(with_callers
     assert "Denied" in (await stranger.go(BOB)).text, "the token is as good as before"
 
 
-async def test_strangers_can_not_have_sessions_remembered(with_callers: Guarded, stranger: Browser) -> None:
+async def test_strangers_can_not_have_sessions_remembered(with_callers: InProcess, stranger: Browser) -> None:
     form = (await stranger.go("/console/sign-in")).form("Sign in")
     reply = await stranger.client.post("/console/sign-out", data=form.fields)
     assert reply.status_code == 303
@@ -175,7 +174,7 @@ async def test_strangers_can_not_have_sessions_remembered(with_callers: Guarded,
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_the_cookie_is_for_this_site_and_no_script(tmp_path: Path, scheme: str, *, is_behind_tls: bool) -> None:
     console = AppOptions(console=console_routes(KEY, is_behind_tls=is_behind_tls))
-    async with guarded(tmp_path, console) as it, browsing(it.app) as browser:
+    async with in_process(tokens_file=tmp_path / "klamm.tokens", around=console) as it, browsing(it.app) as browser:
         reply = await browser.client.get(f"{scheme}://localhost/console/sign-in")
         name, *parts = (each.strip().lower() for each in reply.headers["set-cookie"].split(";"))
         assert {"httponly", "samesite=strict", "max-age=28800"} <= {*parts}
@@ -191,18 +190,19 @@ async def test_the_cookie_is_for_this_site_and_no_script(tmp_path: Path, scheme:
 async def test_over_tls_no_cookie_of_another_name_counts(tmp_path: Path) -> None:
     """A neighbouring site may set one for all of its domain, but not with `__Host-`."""
     console = AppOptions(console=console_routes(KEY, is_behind_tls=True))
-    async with guarded(tmp_path, console) as it, browsing(it.app) as browser:
+    async with in_process(tokens_file=tmp_path / "klamm.tokens", around=console) as it, browsing(it.app) as browser:
         sealed = Seal(KEY).sealed(Session.new(it.tokens["root"]))
         for name, path in (("klamm_session", "/console/sign-in"), ("__Host-klamm_session", "/console")):
             browser.client.headers["cookie"] = f"{name}={sealed}"
             assert (await browser.go(BOB)).reply.url.path == path
 
 
-async def test_a_session_ends_with_its_token(with_callers: Guarded, stranger: Browser) -> None:
+async def test_a_session_ends_with_its_token(with_callers: InProcess, stranger: Browser, tmp_path: Path) -> None:
+    tokens_file = tmp_path / "klamm.tokens"
     await sign_in(stranger, with_callers.tokens["root"])
     assert "Denied" in (await stranger.go(BOB)).text
-    lines = with_callers.tokens_file.read_text().splitlines()
-    with_callers.tokens_file.write_text("\n".join(each for each in lines if "root" not in each))
+    lines = tokens_file.read_text().splitlines()
+    tokens_file.write_text("\n".join(each for each in lines if "root" not in each))
     tokens = with_callers.callers._credentials
     assert tokens is not None
     assert tokens.tokens is not None
@@ -225,7 +225,7 @@ def test_a_session_is_over_after_eight_hours_and_with_its_key(monkeypatch: pytes
 
 
 async def test_a_role_can_do_through_the_console_what_it_can_do_and_no_more(
-    with_callers: Guarded, stranger: Browser
+    with_callers: InProcess, stranger: Browser
 ) -> None:
     """platform is an admin caller whose principal has no rights yet; others have no business here."""
     await sign_in(stranger, with_callers.tokens["root"])
@@ -239,15 +239,15 @@ async def test_a_role_can_do_through_the_console_what_it_can_do_and_no_more(
         fields = {**form.fields, "form_token": page.form("Sign out").fields["form_token"]}
         for action in ("/console/plan", "/console/apply"):
             assert (await stranger.client.post(action, data=fields)).status_code == 403, (caller, action)
-    assert with_callers.service.authorizer.image.acl_count == 0
-    await with_callers.service.grant([allow("ALTER", "kafka-cluster", principal="User:platform", type_="CLUSTER")])
+    assert with_callers.authorizer.image.acl_count == 0
+    await with_callers.create(acl("kafka-cluster", "User:platform", "ALTER", resource_type="CLUSTER"))
     page = await stranger.go(BOB)
     await stranger.send((await stranger.send(page.form("Allow for good"))).form("Create 1 ACL"))
-    assert with_callers.service.authorizer.image.acl_count == 2
+    assert with_callers.authorizer.image.acl_count == 2
 
 
 async def test_nobody_chooses_whom_to_act_as_where_callers_are_configured(
-    with_callers: Guarded, stranger: Browser
+    with_callers: InProcess, stranger: Browser
 ) -> None:
     await sign_in(stranger, with_callers.tokens["platform"])
     form = (await stranger.go("/console")).form("Sign out")
@@ -259,14 +259,14 @@ async def test_nobody_chooses_whom_to_act_as_where_callers_are_configured(
 
 
 async def test_a_console_that_is_off_is_not_there() -> None:
-    async with serving() as service, browsing(service.app) as browser:
+    async with in_process() as service, browsing(service.app) as browser:
         await browser.go("/console", 404)
     assert console_routes(KEY)
 
 
 async def test_a_store_that_is_away_is_said_in_words() -> None:
     async with (
-        serving(reachable=False, around=AppOptions(console=console_routes(KEY))) as service,
+        in_process(reachable=False, around=AppOptions(console=console_routes(KEY))) as service,
         browsing(service.app) as browser,
     ):
         page = await browser.go("/console")

@@ -5,20 +5,21 @@ import pytest
 from app.console.api import Api
 from app.console.difference import Change
 from app.core.kafka.bindings import NewAcl
+from tests.klamm import InProcess, acl
 from tests.unit.console.browser import Browser
-from tests.unit.rest.harness import Service, allow
+from tests.updates import binding
 
 
 async def test_what_was_created_is_told_where_the_removal_is_refused(
-    service: Service, browser: Browser, monkeypatch: pytest.MonkeyPatch
+    service: InProcess, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old, new = (allow("READ", name, principal="User:bob") for name in ("old", "new"))
-    await service.grant([old])
+    old, new = (binding(acl(name, "User:bob")) for name in ("old", "new"))
+    await service.create(acl("old", "User:bob"))
     ask = Api.ask
 
     async def ask_late(self: Api, method: str, path: str, **asked: object) -> object:
         if path == "/v1/acls/delete":
-            await service.grant([allow("READ", "another's")])
+            await service.create(acl("another's"))
         return await ask(self, method, path, **asked)  # type: ignore[arg-type]  # as it came
 
     plan = await browser.go(f"/console/plan?change={Change((NewAcl(new),), (old,)).packed()}")

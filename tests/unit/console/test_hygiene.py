@@ -13,24 +13,26 @@ import pytest
 from app.console import findings
 from app.console.routes import console_routes
 from app.rest.app import AppOptions
+from tests.klamm import InProcess, acl, in_process
 from tests.unit.console.browser import KEY, Browser, browsing
 from tests.unit.console.test_guards import HOSTILE, check_harmless
-from tests.unit.rest.harness import Service, allow, serving
+from tests.updates import binding
 
 ADMIN = {"principal": "User:admin", "client_address": "127.0.0.1"}
 FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
-BROAD = allow("READ", "*", principal="User:bob")
+BROAD_ACL = acl("*", "User:bob")
+BROAD = binding(BROAD_ACL)
 
 
 @pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    async with serving(around=AppOptions(console=console_routes(KEY, str(tmp_path)))) as ready:
+async def service(tmp_path: Path) -> AsyncIterator[InProcess]:
+    async with in_process(around=AppOptions(console=console_routes(KEY, str(tmp_path)))) as ready:
         yield ready
 
 
-async def found(service: Service, home: Path, kind: str, acl: Any, offset: int = 9, **more: Any) -> None:  # noqa: ANN401 - JSON
+async def found(service: InProcess, home: Path, kind: str, acl: Any, offset: int = 9, **more: Any) -> None:  # noqa: ANN401 - JSON
     """Write what a run leaves that has found this of an ACL of the store."""
-    reply = await service.post("/v1/acls/search", {"context": ADMIN, "filter": {"principal": acl.principal}})
+    reply = await service.send("/v1/acls/search", {"context": ADMIN, "filter": {"principal": acl.principal}})
     one = next(iter(reply.json()["acls"]), {"id": str(uuid4())})
     words = [*acl.words]
     finding = {"kind": kind, "acl_id": one["id"], "acl": words, "why": "nobody asked", "is_mended": True, **more}
@@ -48,16 +50,19 @@ def write(home: Path, offset: int, name: str, document: Mapping[str, Any]) -> Pa
     return path
 
 
-async def test_without_a_home_or_a_run_the_page_says_how(service: Service, browser: Browser) -> None:
+async def test_without_a_home_or_a_run_the_page_says_how(service: InProcess, browser: Browser) -> None:
     assert "klamm pipeline nightly --home" in (await browser.go("/console/hygiene")).text
     for home, says in ((None, "KLAMM_PIPELINE_HOME"), ("s3a://bucket/home", "a folder on this machine only")):
-        async with serving(around=AppOptions(console=console_routes(KEY, home))) as other, browsing(other.app) as seen:
+        async with (
+            in_process(around=AppOptions(console=console_routes(KEY, home))) as other,
+            browsing(other.app) as seen,
+        ):
             assert says in (await seen.go("/console/hygiene")).text
     assert service.authorizer.image.acl_count == 0
 
 
-async def test_a_finding_is_shown_and_mended_by_a_plan(service: Service, browser: Browser, tmp_path: Path) -> None:
-    await service.grant([BROAD])
+async def test_a_finding_is_shown_and_mended_by_a_plan(service: InProcess, browser: Browser, tmp_path: Path) -> None:
+    await service.create(BROAD_ACL)
     narrower = [["TOPIC", "orders", "LITERAL", "User:bob", "*", "READ", "ALLOW"]]
     await found(service, tmp_path, "OVER_BROAD", BROAD, narrower=narrower)
     page = await browser.go("/console/hygiene")
@@ -70,21 +75,23 @@ async def test_a_finding_is_shown_and_mended_by_a_plan(service: Service, browser
     assert page.reply.url.path == "/console/hygiene"
     assert "It has been removed since" in page.text
     assert "Mend" not in page.buttons
-    acls = (await service.post("/v1/acls/search", {"context": ADMIN, "filter": {}})).json()["acls"]
+    acls = (await service.send("/v1/acls/search", {"context": ADMIN, "filter": {}})).json()["acls"]
     assert [each["resource_name"] for each in acls] == ["orders"]
 
 
-async def test_a_mend_is_not_made_on_acls_that_have_changed(service: Service, browser: Browser, tmp_path: Path) -> None:
-    await service.grant([BROAD])
+async def test_a_mend_is_not_made_on_acls_that_have_changed(
+    service: InProcess, browser: Browser, tmp_path: Path
+) -> None:
+    await service.create(BROAD_ACL)
     await found(service, tmp_path, "UNUSED", BROAD)
     plan = await browser.send((await browser.go("/console/hygiene?kind=UNUSED")).form("Mend"))
-    await service.grant([allow("READ", "orders", principal="User:late")])
+    await service.create(acl("orders", "User:late"))
     assert "have changed since" in (await browser.send(plan.form("Remove 1 ACL"), 409)).text
     assert service.authorizer.image.acl_count == 2
 
 
-async def test_what_is_not_proposed_has_no_button(service: Service, browser: Browser, tmp_path: Path) -> None:
-    await service.grant([BROAD])
+async def test_what_is_not_proposed_has_no_button(service: InProcess, browser: Browser, tmp_path: Path) -> None:
+    await service.create(BROAD_ACL)
     await found(service, tmp_path, "REDUNDANT", BROAD, is_mended=False)
     page = await browser.go("/console/hygiene")
     assert "Mend" not in page.buttons
@@ -92,8 +99,8 @@ async def test_what_is_not_proposed_has_no_button(service: Service, browser: Bro
     assert "Nothing of this kind" in (await browser.go("/console/hygiene?kind=<b>&after=99999999999")).text
 
 
-async def test_only_whole_runs_count_and_the_newest(service: Service, browser: Browser, tmp_path: Path) -> None:
-    await service.grant([BROAD])
+async def test_only_whole_runs_count_and_the_newest(service: InProcess, browser: Browser, tmp_path: Path) -> None:
+    await service.create(BROAD_ACL)
     await found(service, tmp_path, "UNUSED", BROAD, offset=9)
     await found(service, tmp_path, "VOID", BROAD, offset=10)
     assert "VOID" in (await browser.go("/console/hygiene")).text
@@ -101,8 +108,8 @@ async def test_only_whole_runs_count_and_the_newest(service: Service, browser: B
     assert "UNUSED" in (await browser.go("/console/hygiene")).text
 
 
-async def test_a_run_has_an_address(service: Service, browser: Browser, tmp_path: Path) -> None:
-    await service.grant([BROAD])
+async def test_a_run_has_an_address(service: InProcess, browser: Browser, tmp_path: Path) -> None:
+    await service.create(BROAD_ACL)
     await found(service, tmp_path, "UNUSED", BROAD, offset=9)
     (link,) = [each["href"] for _, each in (await browser.go("/console/hygiene")).elements if "run=" in str(each)]
     assert "not the last run" not in (await browser.go(link)).text
@@ -121,8 +128,8 @@ async def test_a_run_has_an_address(service: Service, browser: Browser, tmp_path
 
 
 @pytest.mark.parametrize("run", ["8", "x", "-1", "9" * 5_000, "²", "../9", "\u202e", "<script>alert(1)</script>"])
-async def test_a_run_that_is_not_there_is_said(service: Service, browser: Browser, tmp_path: Path, run: str) -> None:
-    await service.grant([BROAD])
+async def test_a_run_that_is_not_there_is_said(service: InProcess, browser: Browser, tmp_path: Path, run: str) -> None:
+    await service.create(BROAD_ACL)
     await found(service, tmp_path, "UNUSED", BROAD, offset=9)
     page = await browser.go(f"/console/hygiene?{urlencode({'run': run})}", 404)
     check_harmless(page.reply.text)
@@ -145,7 +152,7 @@ async def test_a_run_that_is_not_there_is_said(service: Service, browser: Browse
     ids=["empty", "half", "list", "other", "deep", "bytes", "huge", "time"],
 )
 async def test_damaged_files_are_said_and_no_page_fails(
-    service: Service, browser: Browser, tmp_path: Path, content: bytes
+    service: InProcess, browser: Browser, tmp_path: Path, content: bytes
 ) -> None:
     await found(service, tmp_path, "UNUSED", BROAD)
     for name in ("listed", "manifest"):
@@ -155,10 +162,12 @@ async def test_damaged_files_are_said_and_no_page_fails(
 
 
 @pytest.mark.parametrize("odd", HOSTILE)
-async def test_hostile_names_are_text_in_findings(service: Service, browser: Browser, tmp_path: Path, odd: str) -> None:
-    acl = allow("READ", odd, principal=f"User:{odd}"[:32_767])
-    await service.grant([acl])
-    await found(service, tmp_path, "UNUSED", acl, why=f"`{odd}` was never asked for")
+async def test_hostile_names_are_text_in_findings(
+    service: InProcess, browser: Browser, tmp_path: Path, odd: str
+) -> None:
+    said = acl(odd, f"User:{odd}"[:32_767])
+    await service.create(said)
+    await found(service, tmp_path, "UNUSED", binding(said), why=f"`{odd}` was never asked for")
     page = await browser.go("/console/hygiene")
     check_harmless(page.reply.text)
     check_harmless((await browser.send(page.form("Mend"))).reply.text)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from app.console.made import undo_of
+from tests.klamm import InProcess, acl
 from tests.unit.console.browser import Browser
 from tests.unit.console.test_guards import HOSTILE, check_harmless
-from tests.unit.rest.harness import Service, allow
 
 ACL = {
     "id": "4f3e2d1c-6b7a-4859-9c0d-1e2f3a4b5c55",
@@ -43,8 +43,8 @@ def test_each_kind_of_change_is_taken_back_exactly() -> None:
     assert undone("CONFIGURED", acl=None) is None
 
 
-async def test_a_removal_is_undone_by_a_plan(service: Service, browser: Browser) -> None:
-    await service.grant([allow("READ", "orders", principal="User:bob")])
+async def test_a_removal_is_undone_by_a_plan(service: InProcess, browser: Browser) -> None:
+    await service.create(acl("orders", "User:bob"))
     form = (await browser.go("/console/acls?principal=User:bob")).form("Remove")
     await browser.send((await browser.send(form)).form("Remove 1 ACL"), comment="OPS-7")
     page = await browser.go("/console/history")
@@ -58,31 +58,31 @@ async def test_a_removal_is_undone_by_a_plan(service: Service, browser: Browser)
 
 
 async def test_the_history_is_filtered_and_what_is_wrong_with_a_filter_is_said(
-    service: Service, browser: Browser
+    service: InProcess, browser: Browser
 ) -> None:
     assert "Nothing has changed yet" in (await browser.go("/console/history")).text
-    await service.grant([allow("READ", "orders", principal="User:bob")])
+    await service.create(acl("orders", "User:bob"))
     assert "Nothing of this kind" in (await browser.go("/console/history?principal=User:eve")).text
     page = await browser.go("/console/history?since=yesterday", 400)
     assert 'value="yesterday"' in page.reply.text
 
 
-async def test_a_resource_and_a_principal_show_their_last_changes(service: Service, browser: Browser) -> None:
-    await service.grant([allow("READ", "orders", principal="User:bob")])
+async def test_a_resource_and_a_principal_show_their_last_changes(service: InProcess, browser: Browser) -> None:
+    await service.create(acl("orders", "User:bob"))
     for path in ("/console/resource?type=TOPIC&name=orders", "/console/principal?principal=User:bob"):
-        assert "by User:test" in " ".join((await browser.go(path)).text.split())
+        assert "by User:admin" in " ".join((await browser.go(path)).text.split())
 
 
 @pytest.mark.parametrize("odd", HOSTILE)
-async def test_hostile_names_are_text_in_the_history(service: Service, browser: Browser, odd: str) -> None:
-    await service.grant([allow("READ", odd, principal=f"User:{odd}"[:32_767])])
+async def test_hostile_names_are_text_in_the_history(service: InProcess, browser: Browser, odd: str) -> None:
+    await service.create(acl(odd, f"User:{odd}"[:32_767]))
     check_harmless((await browser.go("/console/history")).reply.text)
 
 
-async def test_pages_have_addresses_of_a_state(service: Service, browser: Browser) -> None:
-    await service.grant([allow("READ", "orders", principal="User:bob")])
+async def test_pages_have_addresses_of_a_state(service: InProcess, browser: Browser) -> None:
+    await service.create(acl("orders", "User:bob"))
     then = str(service.authorizer.image.token)
-    await service.grant([allow("READ", "orders", principal="User:late")])
+    await service.create(acl("orders", "User:late"))
     for path in ("/console/acls?", "/console/resource?type=TOPIC&name=orders&"):
         now = await browser.go(path)
         assert "User:late" in now.text
@@ -102,12 +102,12 @@ async def test_pages_have_addresses_of_a_state(service: Service, browser: Browse
     assert (await browser.client.get("/console/acls?at=yesterday")).status_code == 400
 
 
-async def test_the_history_has_an_address_of_a_state(service: Service, browser: Browser) -> None:
-    await service.grant([allow("READ", f"t-{at:02}", principal="User:bob") for at in range(60)])
+async def test_the_history_has_an_address_of_a_state(service: InProcess, browser: Browser) -> None:
+    await service.create(*(acl(f"t-{at:02}", "User:bob") for at in range(60)))
     then = str(service.authorizer.image.token)
     now = await browser.go("/console/history?principal=User:bob")
     (link,) = [each["href"] for _, each in now.elements if "at=" in each.get("href", "")]
-    await service.grant([allow("READ", "t-00", principal="User:late"), allow("READ", "t-99", principal="User:bob")])
+    await service.create(acl("t-00", "User:late"), acl("t-99", "User:bob"))
     page = await browser.go(link)
     assert page.reply.url.params["at"] == then
     assert "As things stood at" in page.text
@@ -127,14 +127,14 @@ async def test_the_history_has_an_address_of_a_state(service: Service, browser: 
 
 
 @pytest.mark.parametrize("path", ["state", "create", "hygiene"])
-async def test_a_page_of_now_says_that_it_has_no_past(service: Service, browser: Browser, path: str) -> None:
+async def test_a_page_of_now_says_that_it_has_no_past(service: InProcess, browser: Browser, path: str) -> None:
     page = await browser.go(f"/console/{path}?at={service.authorizer.image.token}")
     assert "As things stood at" not in page.text
     assert "it can't show the past" in page.text
     assert "it can't show the past" not in (await browser.go(f"/console/{path}")).text
 
 
-async def test_the_state_has_a_plain_link(service: Service, browser: Browser) -> None:
+async def test_the_state_has_a_plain_link(service: InProcess, browser: Browser) -> None:
     page = await browser.go(f"/console/state?at={service.authorizer.image.token}")
     assert "always shows the current one" in page.text
     (link,) = {each["href"] for _, each in page.elements if each.get("href", "").startswith("/console/state")}

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from tests.callers import CALLERS
+from tests.klamm import InProcess, acl
 from tests.unit.console.browser import Browser, Seen, browsing
 from tests.unit.console.test_ask import BOB
 from tests.unit.console.test_guards import sign_in
-from tests.unit.regressions.guarded import CALLERS, Guarded
-from tests.unit.rest.harness import Service, allow
 
 
 async def seen(browser: Browser, *headers: tuple[str, str]) -> Seen:
@@ -19,7 +19,7 @@ async def seen(browser: Browser, *headers: tuple[str, str]) -> Seen:
     return Seen(reply)
 
 
-async def test_the_token_that_a_proxy_sends_is_whose_page_it_is(with_callers: Guarded, stranger: Browser) -> None:
+async def test_the_token_that_a_proxy_sends_is_whose_page_it_is(with_callers: InProcess, stranger: Browser) -> None:
     stranger.client.headers["authorization"] = f"Bearer {with_callers.tokens['root']}"
     page = await stranger.go(BOB)
     assert "caller root" in " ".join(page.text.split())
@@ -55,22 +55,22 @@ async def test_the_token_that_a_proxy_sends_is_whose_page_it_is(with_callers: Gu
     ],
 )
 async def test_no_other_header_signs_anybody_in(
-    with_callers: Guarded, stranger: Browser, header: tuple[str, str]
+    with_callers: InProcess, stranger: Browser, header: tuple[str, str]
 ) -> None:
     name, value = header
     page = await seen(stranger, (name, value.format(root=with_callers.tokens["root"])))
     assert page.reply.url.path == "/console/sign-in"
 
 
-async def test_doubled_headers_are_nobodys(with_callers: Guarded, stranger: Browser) -> None:
+async def test_doubled_headers_are_nobodys(with_callers: InProcess, stranger: Browser) -> None:
     root, observer = (f"Bearer {with_callers.tokens[each]}" for each in ("root", "prometheus"))
     for lines in ((root, observer), (observer, root), (root, root), ("Basic x", root), (root, "Basic x")):
         page = await seen(stranger, *(("authorization", each) for each in lines))
         assert page.reply.url.path == "/console/sign-in", lines
 
 
-async def test_the_header_counts_alone_whatever_the_cookie_holds(with_callers: Guarded, stranger: Browser) -> None:
-    await with_callers.service.grant([allow("READ", "secret-topic", principal="User:bob")])
+async def test_the_header_counts_alone_whatever_the_cookie_holds(with_callers: InProcess, stranger: Browser) -> None:
+    await with_callers.create(acl("secret-topic", "User:bob"))
     await sign_in(stranger, with_callers.tokens["root"])
     assert "secret-topic" in (await seen(stranger)).text
     page = await seen(stranger, ("authorization", f"Bearer {with_callers.tokens['platform']}"))
@@ -81,7 +81,7 @@ async def test_the_header_counts_alone_whatever_the_cookie_holds(with_callers: G
     assert "secret-topic" in (await seen(stranger, ("authorization", "Basic cm9vdDpyb290"))).text
 
 
-async def test_a_proxy_with_a_certificate_lends_it_to_nobody_who_sends_a_header(with_callers: Guarded) -> None:
+async def test_a_proxy_with_a_certificate_lends_it_to_nobody_who_sends_a_header(with_callers: InProcess) -> None:
     credentials = with_callers.callers._credentials
     assert credentials is not None
     with_callers.callers._credentials = replace(credentials, certificates={"DNS:proxy": CALLERS["root"]})
@@ -96,7 +96,7 @@ async def test_a_proxy_with_a_certificate_lends_it_to_nobody_who_sends_a_header(
             assert page.reply.url.path == "/console/sign-in", value
 
 
-async def test_another_site_can_do_nothing_through_a_proxys_token(with_callers: Guarded, stranger: Browser) -> None:
+async def test_another_site_can_do_nothing_through_a_proxys_token(with_callers: InProcess, stranger: Browser) -> None:
     stranger.client.headers["authorization"] = f"Bearer {with_callers.tokens['root']}"
     plan = await stranger.send((await stranger.go(BOB)).form("Allow for good"))
     form = plan.form("Create 1 ACL")
@@ -106,10 +106,10 @@ async def test_another_site_can_do_nothing_through_a_proxys_token(with_callers: 
     async with browsing(with_callers.app) as other:
         other.client.headers["authorization"] = stranger.client.headers["authorization"]
         assert (await other.client.post(form.action, data=form.fields)).status_code == 400
-    assert with_callers.service.authorizer.image.acl_count == 0
+    assert with_callers.authorizer.image.acl_count == 0
 
 
-async def test_without_callers_a_header_changes_nothing(service: Service, browser: Browser) -> None:
-    await service.grant([allow("READ", "orders", principal="User:bob")])
+async def test_without_callers_a_header_changes_nothing(service: InProcess, browser: Browser) -> None:
+    await service.create(acl("orders", "User:bob"))
     for value in ("Bearer x", "Basic x", ""):
         assert "acting as User:admin" in " ".join((await seen(browser, ("authorization", value))).text.split())

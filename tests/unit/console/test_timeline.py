@@ -6,9 +6,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from tests.klamm import InProcess, acl
 from tests.unit.console.browser import Browser, Seen
 from tests.unit.console.test_guards import HOSTILE, check_harmless
-from tests.unit.rest.harness import Service, allow
 
 ORDERS = "/console/resource?type=TOPIC&name=orders"
 MAX_IN_ADDRESS = 4_000
@@ -16,13 +16,13 @@ PEOPLE = ("bob", "carol", "dave", "erin")
 
 
 @pytest.fixture
-async def tokens(service: Service) -> list[str]:
+async def tokens(service: InProcess) -> list[str]:
     """The states after each of four ACLs on `orders`, with an ACL on another topic behind each."""
     found = []
     for each in PEOPLE:
-        await service.grant([allow("READ", "orders", principal=f"User:{each}")])
+        await service.create(acl("orders", f"User:{each}"))
         found.append(str(service.authorizer.image.token))
-        await service.grant([allow("READ", f"other-{each}", principal="User:zoe")])
+        await service.create(acl(f"other-{each}", "User:zoe"))
     return found
 
 
@@ -40,7 +40,7 @@ async def test_each_stop_is_a_change_of_the_resource_itself(browser: Browser, to
     found = slider(page)
     assert (found["min"], found["max"], found["value"]) == ("0", "3", "3")
     assert found["aria-valuetext"].strip().startswith("Now, since 20")
-    assert found["aria-valuetext"].strip().endswith("by User:test: created ALLOW READ")
+    assert found["aria-valuetext"].strip().endswith("by User:admin: created ALLOW READ")
     behind = page.reply.text.partition('class="stops"')[2].partition("</ol>")[0]
     addresses = [unescape(each) for each in re.findall('href="([^"]+)"', behind)]
     assert addresses == [ORDERS, *(f"{ORDERS}&{urlencode({'at': each})}" for each in reversed(tokens[:-1]))]
@@ -60,9 +60,9 @@ async def test_a_form_leads_to_the_state_of_its_stop(browser: Browser, tokens: l
     assert slider(there)["value"] == str(stop)
 
 
-async def test_one_steps_through_the_history_of_a_resource(service: Service, browser: Browser) -> None:
+async def test_one_steps_through_the_history_of_a_resource(service: InProcess, browser: Browser) -> None:
     for name in ("first", "second", "third"):
-        await service.grant([allow("READ", "orders", principal=f"User:{name}")])
+        await service.create(acl("orders", f"User:{name}"))
     page = await browser.go("/console/resource?type=TOPIC&name=orders")
     assert slider(page)["max"] == "2"
     page = await browser.go(_link(page, "prev"))
@@ -75,14 +75,14 @@ async def test_one_steps_through_the_history_of_a_resource(service: Service, bro
     assert "User:third" in _matrix(page)
 
 
-async def test_stops_of_older_epochs_are_of_the_same_history(service: Service, browser: Browser) -> None:
+async def test_stops_of_older_epochs_are_of_the_same_history(service: InProcess, browser: Browser) -> None:
     for name in ("first", "second"):
-        await service.grant([allow("READ", "orders", principal=f"User:{name}")])
+        await service.create(acl("orders", f"User:{name}"))
     service.store.begin_epoch()
-    await service.grant([allow("READ", "other", principal="User:zoe")])
+    await service.create(acl("other", "User:zoe"))
     found = slider(await browser.go(ORDERS))
     assert (found["max"], found["value"]) == ("1", "1")
-    await service.grant([allow("READ", "orders", principal="User:third")])
+    await service.create(acl("orders", "User:third"))
     page = await browser.go(ORDERS)
     assert (slider(page)["max"], slider(page)["value"]) == ("2", "2")
     then = await browser.go(_link(page, "prev"))
@@ -100,10 +100,10 @@ def _matrix(page: Seen) -> str:
 
 
 async def test_a_stop_keeps_its_state_while_others_make_changes(
-    service: Service, browser: Browser, tokens: list[str]
+    service: InProcess, browser: Browser, tokens: list[str]
 ) -> None:
     form = (await browser.go(ORDERS)).form("Go there")
-    await service.grant([allow("WRITE", "orders", principal="User:late")])
+    await service.create(acl("orders", "User:late", "WRITE"))
     there = await browser.go(f"{form.action}?{urlencode({**form.fields, 'stop': '1'})}")
     assert there.reply.url.params["at"] == tokens[1]
     assert slider(there)["max"] == "4"
@@ -135,9 +135,9 @@ async def test_what_is_no_resource_is_said(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("odd", [each for each in HOSTILE if len(each) < MAX_IN_ADDRESS])
-async def test_hostile_names_are_text_in_its_stops(service: Service, browser: Browser, odd: str) -> None:
+async def test_hostile_names_are_text_in_its_stops(service: InProcess, browser: Browser, odd: str) -> None:
     for operation in ("READ", "WRITE"):
-        await service.grant([allow(operation, odd)])
+        await service.create(acl(odd, operation=operation))
     page = await browser.go(f"/console/resource?{urlencode({'type': 'TOPIC', 'name': odd})}")
     check_harmless(page.reply.text)
     form = page.form("Go there")
@@ -146,10 +146,10 @@ async def test_hostile_names_are_text_in_its_stops(service: Service, browser: Br
     assert slider(there)["value"] == "0"
 
 
-async def test_the_next_page_of_principals_is_of_the_same_state(service: Service, browser: Browser) -> None:
-    await service.grant([allow("READ", "orders", principal=f"User:{at:03}") for at in range(101)])
+async def test_the_next_page_of_principals_is_of_the_same_state(service: InProcess, browser: Browser) -> None:
+    await service.create(*(acl("orders", f"User:{at:03}") for at in range(101)))
     then = str(service.authorizer.image.token)
-    await service.grant([allow("READ", "orders", principal="User:zoe")])
+    await service.create(acl("orders", "User:zoe"))
     page = await browser.go(f"{ORDERS}&{urlencode({'at': then})}")
     (more,) = [each["href"] for _, each in page.elements if "cursor=" in each.get("href", "")]
     rest = await browser.go(more)

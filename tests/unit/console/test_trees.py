@@ -5,9 +5,9 @@ import random
 import pytest
 
 from app.console.trees import Node, trees
+from tests.klamm import InProcess, acl
 from tests.unit.console.browser import Browser
 from tests.unit.console.test_guards import HOSTILE, check_harmless
-from tests.unit.rest.harness import Service, allow
 
 
 def row(name: str, pattern_type: str = "LITERAL", resource_type: str = "TOPIC") -> dict[str, str]:
@@ -48,13 +48,11 @@ def test_every_pattern_stands_in_the_tree_once_however_deep() -> None:
     assert max(node.depth for node in lines) == 8
 
 
-async def test_a_principal_is_shown_as_a_tree(service: Service, browser: Browser) -> None:
-    await service.grant(
-        [
-            allow("READ", "orders.", principal="User:bob", pattern="PREFIXED"),
-            allow("WRITE", "orders.eu", principal="User:bob", host="10.0.0.0/8"),
-            allow("WRITE", "orders.eu", principal="User:bob", permission="DENY"),
-        ]
+async def test_a_principal_is_shown_as_a_tree(service: InProcess, browser: Browser) -> None:
+    await service.create(
+        acl("orders.", "User:bob", pattern_type="PREFIXED"),
+        acl("orders.eu", "User:bob", "WRITE", host="10.0.0.0/8"),
+        acl("orders.eu", "User:bob", "WRITE", permission_type="DENY"),
     )
     page = await browser.go("/console/principal?principal=User:bob")
     (link,) = [each["href"] for _, each in page.elements if "view=tree" in each.get("href", "")]
@@ -67,9 +65,9 @@ async def test_a_principal_is_shown_as_a_tree(service: Service, browser: Browser
 
 
 @pytest.mark.parametrize("odd", HOSTILE)
-async def test_hostile_names_are_text_in_trees_and_histories(service: Service, browser: Browser, odd: str) -> None:
+async def test_hostile_names_are_text_in_trees_and_histories(service: InProcess, browser: Browser, odd: str) -> None:
     for principal in (f"User:{odd}"[:32_767], "User:bob"):
-        await service.grant([allow("READ", odd, principal=principal), allow("READ", odd, pattern="PREFIXED")])
+        await service.create(acl(odd, principal), acl(odd, pattern_type="PREFIXED"))
     check_harmless((await browser.go("/console/principal?principal=User:bob&view=tree")).reply.text)
     if len(odd) < 4_000:
         reply = await browser.client.get("/console/resource", params={"type": "TOPIC", "name": odd})

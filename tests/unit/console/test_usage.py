@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app.console.usage import read_uses
+from tests.klamm import InProcess, acl
 from tests.unit.console.browser import Browser
 from tests.unit.console.test_hygiene import ADMIN, service, write
-from tests.unit.rest.harness import Service, allow
 
 __all__ = ["service"]
 
@@ -30,11 +30,11 @@ def leave(home: Path, times: Mapping[str, datetime], **more: Any) -> Path:  # no
     return path
 
 
-async def test_each_acl_and_principal_shows_its_last_use(service: Service, browser: Browser, tmp_path: Path) -> None:
-    await service.grant([allow("READ", "orders", principal="User:bob"), allow("WRITE", "orders", principal="User:eve")])
-    reply = await service.post("/v1/acls/search", {"context": ADMIN, "filter": {"principal": "User:bob"}})
-    (acl,) = reply.json()["acls"]
-    leave(tmp_path, {acl["id"]: USED, "User:bob": USED.replace(hour=4), "User:carol": USED})
+async def test_each_acl_and_principal_shows_its_last_use(service: InProcess, browser: Browser, tmp_path: Path) -> None:
+    await service.create(acl("orders", "User:bob"), acl("orders", "User:eve", "WRITE"))
+    reply = await service.send("/v1/acls/search", {"context": ADMIN, "filter": {"principal": "User:bob"}})
+    (of_bob,) = reply.json()["acls"]
+    leave(tmp_path, {of_bob["id"]: USED, "User:bob": USED.replace(hour=4), "User:carol": USED})
     text = " ".join((await browser.go(ORDERS)).text.split())
     assert "ALLOW READ to User:bob on topic orders last used 2026-11-20 03:00 UTC" in text
     assert "ALLOW WRITE to User:eve on topic orders no known use" in text
@@ -45,8 +45,8 @@ async def test_each_acl_and_principal_shows_its_last_use(service: Service, brows
     assert "last used" not in (await browser.go(then)).text, "the past knows of no use"
 
 
-async def test_what_it_takes_to_know_is_said(service: Service, browser: Browser, tmp_path: Path) -> None:
-    await service.grant([allow("READ", "orders", principal="User:bob")])
+async def test_what_it_takes_to_know_is_said(service: InProcess, browser: Browser, tmp_path: Path) -> None:
+    await service.create(acl("orders", "User:bob"))
 
     async def why() -> str:
         for path in (BOB, ORDERS):

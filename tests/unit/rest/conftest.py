@@ -7,21 +7,21 @@ import pytest
 from app.metrics.declared import Metrics
 from app.rest.http import connection, connections, heads, protocol, unauthenticated
 from app.rest.http.connections import Connections
-from tests.unit.rest.harness import Service, serving
+from tests.klamm import InProcess, in_process
 from tests.unit.rest.wires import Clock
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[Service]:
+async def service() -> AsyncIterator[InProcess]:
     """Loaded and ready, without ACLs; User:admin is a super user."""
-    async with serving() as ready:
+    async with in_process() as ready:
         yield ready
 
 
 @pytest.fixture
-async def unloaded() -> AsyncIterator[Service]:
+async def unloaded() -> AsyncIterator[InProcess]:
     """The store can't be reached, so nothing is loaded."""
-    async with serving(reachable=False) as loading:
+    async with in_process(reachable=False) as loading:
         yield loading
 
 

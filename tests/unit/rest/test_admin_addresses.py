@@ -13,8 +13,7 @@ from app.core.kafka.codes import CLUSTER_NAME
 from app.rest.callers.authentication import Credentials
 from app.rest.callers.roles import Caller, Role
 from app.rest.callers.static_tokens import StaticTokens
-from tests.unit.regressions.guarded import Guarded, guarded
-from tests.unit.rest.harness import READ_ORDERS, allow
+from tests.klamm import READ_ORDERS, InProcess, acl, in_process
 from tests.unit.rest.test_bad_input import BODIES
 
 OFFICE, ELSEWHERE = "10.1.1.1", "10.2.2.2"
@@ -27,23 +26,23 @@ READ = ("/v1/acls/count", "/v1/configs")
 
 
 @asynccontextmanager
-async def at_work(folder: Path, *, may_assert_address: bool) -> AsyncIterator[Guarded]:
+async def at_work(folder: Path, *, may_assert_address: bool) -> AsyncIterator[InProcess]:
     """`platform` has its rights at the office only."""
-    async with guarded(folder) as it:
+    async with in_process(tokens_file=folder / "klamm.tokens") as it:
         credentials = it.callers._credentials
         assert credentials is not None
         callers = {**credentials.callers}
         callers["platform"] = replace(callers["platform"], may_assert_address=may_assert_address)
         it.callers._credentials = Credentials(
-            callers=callers, tokens=StaticTokens(it.tokens_file, callers, it.service.metrics)
+            callers=callers, tokens=StaticTokens(folder / "klamm.tokens", callers, it.metrics)
         )
-        await it.service.grant(
-            [allow(right, CLUSTER_NAME, principal="User:platform", host=OFFICE, type_="CLUSTER") for right in RIGHTS]
+        await it.create(
+            *(acl(CLUSTER_NAME, "User:platform", right, host=OFFICE, resource_type="CLUSTER") for right in RIGHTS)
         )
         yield it
 
 
-async def ask(it: Guarded, method: str, path: str, named: str, socket: str) -> int:
+async def ask(it: InProcess, method: str, path: str, named: str, socket: str) -> int:
     """The status for `platform`, which names one address and comes from another."""
     transport = httpx.ASGITransport(it.app, raise_app_exceptions=False, client=(socket, 7))
     headers = {"authorization": f"Bearer {it.tokens['platform']}", "content-type": "application/json"}
@@ -81,10 +80,10 @@ async def test_what_is_no_address_is_refused_all_the_same(tmp_path: Path, path: 
 
 async def test_its_decisions_are_for_its_socket_too_and_never_made_without_a_look_at_it(tmp_path: Path) -> None:
     async with at_work(tmp_path, may_assert_address=False) as it:
-        await it.service.grant([allow("READ", "orders", principal="User:platform", host=OFFICE)])
+        await it.create(acl("orders", "User:platform", host=OFFICE))
         body = {"context": {"principal": "User:platform", "client_address": OFFICE}, "actions": [READ_ORDERS]}
         assert it.at_once(f"Bearer {it.tokens['platform']}", body) is None
-        reply = await it.post("platform", "/v1/authorize", body)
+        reply = await it.send("/v1/authorize", body, "platform")
         assert reply.json()["results"] == ["DENIED"]
         assert it.at_once(f"Bearer {it.tokens['platform']}", body) is None
 

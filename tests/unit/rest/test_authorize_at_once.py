@@ -12,18 +12,18 @@ import pytest
 from app.core.kafka.codes import AclOperation
 from app.rest.http.connection import Phase
 from app.rest.http.heads import plain_head
-from tests.unit.rest.harness import Service, allow, serving
+from tests.klamm import InProcess, acl, in_process
 from tests.unit.rest.twins import BROKER, QUOTA, Twins, twins
 
 PATH = "/v1/authorize"
 ACLS = [
-    allow("READ", "orders"),
-    allow("READ", "ord", pattern="PREFIXED", principal="User:bob"),
-    allow("ALL", "*", type_="GROUP", principal="User:*"),
-    allow("WRITE", "orders", permission="DENY", host="10.1.2.3"),
-    allow("WRITE", "pay", pattern="PREFIXED"),
-    allow("READ", "orders", principal="User:orders-1", host="0:0:0:0:0:0:0:1"),
-    allow("IDEMPOTENT_WRITE", "kafka-cluster", type_="CLUSTER"),
+    acl("orders"),
+    acl("ord", "User:bob", pattern_type="PREFIXED"),
+    acl("*", "User:*", "ALL", resource_type="GROUP"),
+    acl("orders", operation="WRITE", permission_type="DENY", host="10.1.2.3"),
+    acl("pay", operation="WRITE", pattern_type="PREFIXED"),
+    acl("orders", "User:orders-1", host="0:0:0:0:0:0:0:1"),
+    acl("kafka-cluster", operation="IDEMPOTENT_WRITE", resource_type="CLUSTER"),
 ]
 OFFER = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQ")
 TRACE = b"Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -199,12 +199,12 @@ async def compare(it: Twins, draw: random.Random, *, at_least: int) -> tuple[int
 @pytest.mark.parametrize("guarded", [False, True])
 @pytest.mark.parametrize("level", ["INFO", pytest.param("DEBUG", marks=pytest.mark.slow)])
 async def test_nobody_can_tell_it_from_the_route(
-    service: Service,
+    service: InProcess,
     tmp_path: Path,
     guarded: bool,  # noqa: FBT001 - a parameter of a table
     level: str,
 ) -> None:
-    await service.grant(ACLS)
+    await service.create(*ACLS)
     await service.configure("audit.level", level)
     seed = random.randrange(1 << 30)
     try:
@@ -221,7 +221,7 @@ async def test_nobody_can_tell_it_from_the_route(
 @pytest.mark.parametrize("how", [{"reachable": False}, {"enabled": False}])
 async def test_nor_where_nothing_is_loaded_or_everything_allowed(tmp_path: Path, how: dict[str, bool]) -> None:
     seed = random.randrange(1 << 30)
-    async with serving(**how) as service:  # type: ignore[arg-type]  # one of them
+    async with in_process(**how) as service:  # type: ignore[arg-type]  # one of them
         try:
             async with twins(service, tmp_path) as it:
                 await compare(it, random.Random(seed), at_least=10)
@@ -240,7 +240,9 @@ DENIED, ALLOWED = b'{"results":["DENIED"]', b'{"results":["ALLOWED"]'
 
 
 @pytest.mark.parametrize("offer", [OFFER, ()])
-async def test_a_plain_request_is_answered_at_once(service: Service, tmp_path: Path, offer: tuple[bytes, ...]) -> None:
+async def test_a_plain_request_is_answered_at_once(
+    service: InProcess, tmp_path: Path, offer: tuple[bytes, ...]
+) -> None:
     whole = plain(asking(), *offer)
     end = whole.index(b"\r\n\r\n") + 4
     async with twins(service, tmp_path) as it:
@@ -252,19 +254,19 @@ async def test_a_plain_request_is_answered_at_once(service: Service, tmp_path: P
         it.end()
 
 
-async def test_what_changes_is_seen_by_the_next_question(service: Service, tmp_path: Path) -> None:
+async def test_what_changes_is_seen_by_the_next_question(service: InProcess, tmp_path: Path) -> None:
     async with twins(service, tmp_path) as it:
         it.connect()
         assert DENIED in await it.say(plain(asking()))
-        await service.grant([allow("READ", "orders")])
+        await service.create(acl("orders"))
         assert ALLOWED in await it.say(plain(asking()))
-        await service.grant([allow("READ", "orders", permission="DENY")])
+        await service.create(acl("orders", permission_type="DENY"))
         assert DENIED in await it.say(plain(asking()))
         assert it.fast.answered == 3
         it.end()
 
 
-async def test_a_quota_is_spent_alike(service: Service, tmp_path: Path) -> None:
+async def test_a_quota_is_spent_alike(service: InProcess, tmp_path: Path) -> None:
     async with twins(service, tmp_path, guarded=True) as it:
         shown = b"Authorization: Bearer " + it.tokens["limited"].encode()
         wrong: list[object] = [asking(principal="User:admin"), asking(one_action("LATER")), asking(address="x"), {}]
@@ -278,7 +280,7 @@ async def test_a_quota_is_spent_alike(service: Service, tmp_path: Path) -> None:
         it.end()
 
 
-async def test_certificates_tell_who_asks(service: Service, tmp_path: Path) -> None:
+async def test_certificates_tell_who_asks(service: InProcess, tmp_path: Path) -> None:
     async with twins(service, tmp_path, guarded=True) as it:
         for peercert, status in ((BROKER, b"200"), (None, b"401")):
             it.connect(peercert)
@@ -288,7 +290,7 @@ async def test_certificates_tell_who_asks(service: Service, tmp_path: Path) -> N
         it.end()
 
 
-async def test_a_body_too_long_for_a_step_is_no_matter_of_a_step(service: Service, tmp_path: Path) -> None:
+async def test_a_body_too_long_for_a_step_is_no_matter_of_a_step(service: InProcess, tmp_path: Path) -> None:
     async with twins(service, tmp_path) as it:
         it.connect()
         for size, at_once in ((200_000, 1), (300_000, 1)):
@@ -297,7 +299,7 @@ async def test_a_body_too_long_for_a_step_is_no_matter_of_a_step(service: Servic
         it.end()
 
 
-async def test_heads_are_remembered(service: Service, tmp_path: Path) -> None:
+async def test_heads_are_remembered(service: InProcess, tmp_path: Path) -> None:
     async with twins(service, tmp_path) as it:
         it.connect()
         whole = plain(asking(), *OFFER)

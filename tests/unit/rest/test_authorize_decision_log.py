@@ -15,23 +15,23 @@ from app.core.verdicts import Verdict
 from app.logs.decision_files import DecisionFiles, FileBounds
 from app.logs.decision_log import DecisionLog
 from app.rest.app import AppOptions, RestApp, create_rest_app
-from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
+from tests.klamm import ADMIN, ALICE, READ_ORDERS, InProcess, acl, in_process
 
 JSON = [(b"host", b"localhost"), (b"content-type", b"application/json")]
 SECRET = {**READ_ORDERS, "resource_name": "secret"}
 UNKNOWN = {**READ_ORDERS, "resource_name": "unknown"}
 ACLS = [
-    allow("READ", "orders"),
-    allow("READ", "ord", pattern="PREFIXED"),
-    allow("READ", "secret"),
-    allow("ALL", "secret", principal="User:*", permission="DENY"),
+    acl("orders"),
+    acl("ord", pattern_type="PREFIXED"),
+    acl("secret"),
+    acl("secret", "User:*", "ALL", permission_type="DENY"),
 ]
 
 
 class Logged:
     """A service with a decision log, asked by the fast path or as an ASGI application."""
 
-    def __init__(self, service: Service, folder: Path, sample: float) -> None:
+    def __init__(self, service: InProcess, folder: Path, sample: float) -> None:
         bounds = FileBounds(folder=folder, rotate_bytes=1 << 20, rotate_s=60, retention_bytes=1 << 30)
         self.log = DecisionLog(DecisionFiles(bounds, service.metrics), service.metrics, sample=sample, linger_s=0.001)
         around = AppOptions(decision_log=self.log)
@@ -51,8 +51,7 @@ class Logged:
 
     async def ids(self) -> dict[tuple[str, str], str]:
         """The id of each ACL, by its pattern's name and its permission."""
-        reply = await self.service.post("/v1/acls/search", {"context": ADMIN, "filter": {}, "limit": 100})
-        return {(each["resource_name"], each["permission_type"]): each["id"] for each in reply.json()["acls"]}
+        return {(each["resource_name"], each["permission_type"]): each["id"] for each in await self.service.acls()}
 
     def lines(self) -> list[dict[str, Any]]:
         """Every line; nothing is logged after it."""
@@ -63,8 +62,8 @@ class Logged:
 
 
 @asynccontextmanager
-async def logged(folder: Path, *, sample: float = 1.0, **more: Any) -> AsyncIterator[Logged]:  # noqa: ANN401 - of serving
-    async with serving(**more) as service:
+async def logged(folder: Path, *, sample: float = 1.0, **more: Any) -> AsyncIterator[Logged]:  # noqa: ANN401 - of in_process
+    async with in_process(**more) as service:
         yield Logged(service, folder, sample)
 
 
@@ -78,7 +77,7 @@ async def test_each_decision_has_a_line_with_the_acl_that_decided(
     tmp_path: Path,
 ) -> None:
     async with logged(tmp_path) as it:
-        await it.service.grant(ACLS)
+        await it.service.create(*ACLS)
         of_broker = {"listener_name": "CLIENT", "security_protocol": "SSL", "request_version": 17, "correlation_id": 9}
         body = asking(READ_ORDERS, SECRET, UNKNOWN, context={**ALICE, **of_broker, "client_id": None})
         assert it.answer(body) if fast else (await it.post(body)).status_code == 200
@@ -102,7 +101,7 @@ async def test_groups_are_logged_as_the_context_named_them_and_by_their_acl(
     tmp_path: Path,
 ) -> None:
     async with logged(tmp_path) as it:
-        await it.service.grant([allow("READ", "orders", principal="Group:pii")])
+        await it.service.create(acl("orders", "Group:pii"))
         for groups in (["x", "pii"], None, ["x"]):
             body = asking(READ_ORDERS, context={**ALICE, "groups": groups})
             assert it.answer(body) if fast else (await it.post(body)).status_code == 200
@@ -122,7 +121,7 @@ async def test_a_host_is_that_which_acls_are_compared_with(tmp_path: Path) -> No
 
 async def test_what_waited_for_its_offset_is_logged_at_the_offset_that_decided(tmp_path: Path) -> None:
     async with logged(tmp_path) as it:
-        await it.service.grant(ACLS)
+        await it.service.create(*ACLS)
         body = asking(READ_ORDERS, at_least=str(Token(it.service.store.epoch, 3)))
         assert not it.answer(body)
         assert (await it.post(body)).status_code == 200
@@ -182,7 +181,7 @@ async def test_the_deciding_acl_is_looked_for_once_for_both_logs(
         return real(self, verdict, operation, resource_type, name)
 
     async with logged(tmp_path) as it:
-        await it.service.grant(ACLS)
+        await it.service.create(*ACLS)
         monkeypatch.setattr(Authorization, "deciding_row", counting)
         assert it.answer(asking(READ_ORDERS, SECRET))
         assert looked_for == ["orders", "secret"]
@@ -192,7 +191,7 @@ async def test_the_deciding_acl_is_looked_for_once_for_both_logs(
 
 async def test_what_is_not_in_the_sample_is_audited_all_the_same(tmp_path: Path) -> None:
     async with logged(tmp_path, sample=0.5) as it:
-        await it.service.grant(ACLS)
+        await it.service.create(*ACLS)
         it.log._draw = lambda: 0.9
         assert it.answer(asking(SECRET))
         assert it.lines() == []
@@ -201,10 +200,10 @@ async def test_what_is_not_in_the_sample_is_audited_all_the_same(tmp_path: Path)
 
 async def test_an_image_that_changes_before_the_line_is_written_changes_no_line(tmp_path: Path) -> None:
     async with logged(tmp_path) as it:
-        await it.service.grant(ACLS[:1])
+        await it.service.create(*ACLS[:1])
         before = await it.ids()
         assert it.answer(asking(READ_ORDERS))
-        await it.service.grant([ACLS[1]._replace(permission_type=ACLS[3].permission_type)])
+        await it.service.create({**ACLS[1], "permission_type": "DENY"})
         assert it.answer(asking(READ_ORDERS))
         after = await it.ids()
         first, second = it.lines()

@@ -8,7 +8,7 @@ from tests.cases import each_case
 from tests.e2e.bodies import BODIES, JSON_TYPE, pointers, refusal
 from tests.e2e.service import Json
 from tests.e2e.spoiling import changed, documented_posts, places, pointer, schema_of, spoiled
-from tests.unit.rest.harness import Service
+from tests.klamm import InProcess
 
 every_route = each_case("path", BODIES)
 
@@ -19,7 +19,7 @@ def test_every_route_with_a_body_is_on_the_list() -> None:
 
 @pytest.mark.long
 @every_route
-async def test_every_spoiled_body_is_refused_naming_the_field(service: Service, path: str) -> None:
+async def test_every_spoiled_body_is_refused_naming_the_field(service: InProcess, path: str) -> None:
     bodies = list(spoiled(path))
     assert len(bodies) > 50
     faults = []
@@ -34,7 +34,7 @@ async def test_every_spoiled_body_is_refused_naming_the_field(service: Service, 
 
 
 @every_route
-async def test_several_faults_are_all_named(service: Service, path: str) -> None:
+async def test_several_faults_are_all_named(service: InProcess, path: str) -> None:
     body = BODIES[path]
     wrong: set[str] = set()
     for place, value in places(BODIES[path]):
@@ -47,14 +47,14 @@ async def test_several_faults_are_all_named(service: Service, path: str) -> None
 
 
 @every_route
-async def test_of_many_unknown_fields_the_first_is_named(service: Service, path: str) -> None:
+async def test_of_many_unknown_fields_the_first_is_named(service: InProcess, path: str) -> None:
     body = {**BODIES[path], **{f"field-{n}": n for n in range(500)}}
     problem = refusal(await service.client.post(path, json=body), 400, "INVALID_REQUEST")
     assert pointers(problem) == {"/field-0"}
 
 
 @every_route
-async def test_a_field_whose_name_is_hostile_is_named_safely(service: Service, path: str) -> None:
+async def test_a_field_whose_name_is_hostile_is_named_safely(service: InProcess, path: str) -> None:
     for name in ("/~", "x" * 100_000, "\n\r\x1b[31m", "\u202e", "😀", "<script>", '"', "%s{0}", ""):
         problem = refusal(await service.client.post(path, json={**BODIES[path], name: 1}), 400, "INVALID_REQUEST")
         [named] = pointers(problem)
@@ -94,7 +94,7 @@ CALLERS: dict[str, tuple[Json, str]] = {
 
 
 @each_case("what", CALLERS)
-async def test_a_caller_that_is_none_is_refused_on_every_route(service: Service, what: str) -> None:
+async def test_a_caller_that_is_none_is_refused_on_every_route(service: InProcess, what: str) -> None:
     spoiling, where = CALLERS[what]
     for path, body in BODIES.items():
         if "context" in body:
@@ -123,28 +123,28 @@ NUMBERS_OUT_OF_RANGE: list[tuple[str, Json, str]] = [
 
 
 @each_case(("path", "change", "where"), NUMBERS_OUT_OF_RANGE)
-async def test_a_number_out_of_range_is_named(service: Service, path: str, change: Json, where: str) -> None:
+async def test_a_number_out_of_range_is_named(service: InProcess, path: str, change: Json, where: str) -> None:
     problem = refusal(await service.client.post(path, json={**BODIES[path], **change}), 400, "INVALID_REQUEST")
     assert pointers(problem) == {where}
     assert "at least" in problem["detail"] or "at most" in problem["detail"]
 
 
 @every_route
-async def test_16_levels_are_not_too_deep(service: Service, path: str) -> None:
+async def test_16_levels_are_not_too_deep(service: InProcess, path: str) -> None:
     text = json.dumps(BODIES[path])
     problem = refusal(
-        await service.post_raw(path, f'{text[:-1]},"n":{"[" * 15}{"]" * 15}}}'.encode()), 400, "INVALID_REQUEST"
+        await service.send(path, f'{text[:-1]},"n":{"[" * 15}{"]" * 15}}}'.encode()), 400, "INVALID_REQUEST"
     )
     # It is read to its end: what is wrong with it is the field.
     assert pointers(problem) == {"/n"}
 
 
 @every_route
-async def test_valid_json_in_an_unusual_dress_is_fine(service: Service, path: str) -> None:
+async def test_valid_json_in_an_unusual_dress_is_fine(service: InProcess, path: str) -> None:
     text = json.dumps(BODIES[path])
     escaped = "".join(f"\\u{ord(each):04x}" if each.isalpha() else each for each in text)
     quoted = json.dumps(BODIES[path]).replace("/", "\\/")
     for content in (f"\r\n {text}\t", json.dumps(BODIES[path], indent=8), quoted):
-        assert (await service.post_raw(path, content.encode())).status_code == 200
+        assert (await service.send(path, content.encode())).status_code == 200
     if all(word not in text for word in ("true", "false", "null")):
-        assert (await service.post_raw(path, escaped.encode())).status_code == 200
+        assert (await service.send(path, escaped.encode())).status_code == 200

@@ -9,7 +9,7 @@ import pytest
 from app.rest.app import ROUTES
 from app.rest.bodies.reading import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES
 from tests.cases import each_case
-from tests.unit.rest.harness import ADMIN, READ_ORDERS, Service
+from tests.klamm import ADMIN, READ_ORDERS, InProcess
 
 BINDING = {
     "resource_type": "TOPIC",
@@ -72,8 +72,8 @@ def test_every_route_with_a_body_is_on_the_list() -> None:
 
 
 @every_route
-async def test_the_clean_body_is_answered(service: Service, path: str) -> None:
-    reply = await service.post(path, BODIES[path])
+async def test_the_clean_body_is_answered(service: InProcess, path: str) -> None:
+    reply = await service.send(path, BODIES[path])
     assert reply.status_code == 200, reply.text
 
 
@@ -104,36 +104,36 @@ async def test_the_clean_body_is_answered(service: Service, path: str) -> None:
         b'{"a":"\\ud800\\ud800"}',
     ],
 )
-async def test_bodies_that_mean_nothing(service: Service, path: str, body: bytes) -> None:
-    problem = check_problem(await service.post_raw(path, body), 400)
+async def test_bodies_that_mean_nothing(service: InProcess, path: str, body: bytes) -> None:
+    problem = check_problem(await service.send(path, body), 400)
     assert problem["code"] == "INVALID_REQUEST"
 
 
 @every_route
-async def test_encodings_other_than_plain_utf_8(service: Service, path: str) -> None:
+async def test_encodings_other_than_plain_utf_8(service: InProcess, path: str) -> None:
     text = raw(path).decode()
     for body in (text.encode("utf-8-sig"), text.encode("utf-16"), text.encode("utf-16-be"), text.encode("utf-32")):
-        check_problem(await service.post_raw(path, body), 400)
+        check_problem(await service.send(path, body), 400)
 
 
 @every_route
-async def test_a_key_that_comes_twice(service: Service, path: str) -> None:
+async def test_a_key_that_comes_twice(service: InProcess, path: str) -> None:
     key = next(iter(BODIES[path]))
     again = raw(path)[:-1] + f', "{key}": {json.dumps(BODIES[path][key])}}}'.encode()
-    problem = check_problem(await service.post_raw(path, again), 400)
+    problem = check_problem(await service.send(path, again), 400)
     assert problem["errors"] == [{"pointer": f"/{key}", "detail": "the key appears more than once; send it once"}]
 
 
 @each_case("path", WITH_CONTEXT)
-async def test_a_key_of_the_context_that_comes_twice(service: Service, path: str) -> None:
+async def test_a_key_of_the_context_that_comes_twice(service: InProcess, path: str) -> None:
     body = raw(path).replace(b'"principal": "User:admin"', b'"principal": "User:admin", "principal": "User:admin"')
-    problem = check_problem(await service.post_raw(path, body), 400)
+    problem = check_problem(await service.send(path, body), 400)
     assert problem["errors"][0]["pointer"] == "/context/principal"
 
 
 @every_route
-async def test_an_unknown_field(service: Service, path: str) -> None:
-    problem = check_problem(await service.post_raw(path, raw(path, actionz=1)), 400)
+async def test_an_unknown_field(service: InProcess, path: str) -> None:
+    problem = check_problem(await service.send(path, raw(path, actionz=1)), 400)
     assert problem["errors"] == [{"pointer": "/actionz", "detail": "there is no such field; remove it"}]
 
 
@@ -161,39 +161,39 @@ async def test_an_unknown_field(service: Service, path: str) -> None:
         ([], "/context"),
     ],
 )
-async def test_a_context_that_names_nobody(service: Service, path: str, context: object, pointer: str) -> None:
-    problem = check_problem(await service.post_raw(path, raw(path, context=context)), 400)
+async def test_a_context_that_names_nobody(service: InProcess, path: str, context: object, pointer: str) -> None:
+    problem = check_problem(await service.send(path, raw(path, context=context)), 400)
     assert [each["pointer"] for each in problem["errors"]] == [pointer]
 
 
 @every_route
-async def test_a_missing_field(service: Service, path: str) -> None:
+async def test_a_missing_field(service: InProcess, path: str) -> None:
     for key in BODIES[path]:
         lacking = {name: value for name, value in BODIES[path].items() if name != key}
-        problem = check_problem(await service.post(path, lacking), 400)
+        problem = check_problem(await service.send(path, lacking), 400)
         assert problem["errors"] == [{"pointer": f"/{key}", "detail": "the field is missing; send it"}]
 
 
 @pytest.mark.parametrize(("path", "field"), LISTS.items())
-async def test_lists_hold_a_thousand_entries_at_most(service: Service, path: str, field: str) -> None:
+async def test_lists_hold_a_thousand_entries_at_most(service: InProcess, path: str, field: str) -> None:
     entries = BODIES[path][field]
-    assert (await service.post_raw(path, raw(path, **{field: []}))).status_code == 200
-    assert (await service.post_raw(path, raw(path, **{field: entries * 1000}))).status_code == 200
-    problem = check_problem(await service.post_raw(path, raw(path, **{field: entries * 1001})), 400)
+    assert (await service.send(path, raw(path, **{field: []}))).status_code == 200
+    assert (await service.send(path, raw(path, **{field: entries * 1000}))).status_code == 200
+    problem = check_problem(await service.send(path, raw(path, **{field: entries * 1001})), 400)
     assert [each["pointer"] for each in problem["errors"]] == [f"/{field}"]
     assert "1000" in problem["detail"]
 
 
 @every_route
-async def test_a_body_that_is_too_large(service: Service, path: str) -> None:
+async def test_a_body_that_is_too_large(service: InProcess, path: str) -> None:
     bound = MAX_ACLS_BODY_BYTES if path in LARGE else MAX_BODY_BYTES
     fits = raw(path) + b" " * (bound - len(raw(path)))
-    assert (await service.post_raw(path, fits)).status_code == 200
-    check_problem(await service.post_raw(path, fits + b" "), 413)
+    assert (await service.send(path, fits)).status_code == 200
+    check_problem(await service.send(path, fits + b" "), 413)
 
 
 @every_route
-async def test_a_stream_that_is_too_large(service: Service, path: str) -> None:
+async def test_a_stream_that_is_too_large(service: InProcess, path: str) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(130):
             yield b" " * 65_536
@@ -233,8 +233,8 @@ async def test_a_stream_that_is_too_large(service: Service, path: str) -> None:
         ("/v1/configs", {"configs": [{"name": None, "value": "x"}]}, "/configs/0/name"),
     ],
 )
-async def test_a_field_that_is_none(service: Service, path: str, changes: dict[str, object], pointer: str) -> None:
-    problem = check_problem(await service.post_raw(path, raw(path, **changes)), 400)
+async def test_a_field_that_is_none(service: InProcess, path: str, changes: dict[str, object], pointer: str) -> None:
+    problem = check_problem(await service.send(path, raw(path, **changes)), 400)
     assert [each["pointer"] for each in problem["errors"]] == [pointer]
 
 
@@ -258,7 +258,9 @@ async def test_a_field_that_is_none(service: Service, path: str, changes: dict[s
         ("POST", "/", "GET"),
     ],
 )
-async def test_a_path_with_a_method_that_it_does_not_take(service: Service, method: str, path: str, allow: str) -> None:
+async def test_a_path_with_a_method_that_it_does_not_take(
+    service: InProcess, method: str, path: str, allow: str
+) -> None:
     reply = await service.client.request(method, path)
     check_problem(reply, 405)
     assert reply.headers["allow"] == allow
@@ -271,7 +273,7 @@ async def test_a_path_with_a_method_that_it_does_not_take(service: Service, meth
         *("/docs", "/openapi.json", "/index", "/index.html"),
     ],
 )
-async def test_a_path_that_leads_nowhere(service: Service, path: str) -> None:
+async def test_a_path_that_leads_nowhere(service: InProcess, path: str) -> None:
     for method in ("GET", "POST"):
         problem = check_problem(await service.client.request(method, path), 404)
         assert problem["code"] == "RESOURCE_NOT_FOUND"

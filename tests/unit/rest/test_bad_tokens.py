@@ -8,7 +8,7 @@ from typing import Any
 from tests.cases import each_case
 from tests.e2e.bodies import BODIES, refusal
 from tests.e2e.service import context
-from tests.unit.rest.harness import Service, allow
+from tests.klamm import InProcess, acl
 
 
 def cursor_of(values: object) -> str:
@@ -43,26 +43,26 @@ CURSORS = [
 
 
 @each_case("cursor", [*GARBAGE, *CURSORS])
-async def test_a_cursor_of_garbage_is_refused(service: Service, cursor: str) -> None:
+async def test_a_cursor_of_garbage_is_refused(service: InProcess, cursor: str) -> None:
     body = {"context": context(), "filter": {}, "cursor": cursor}
     problem = refusal(await service.client.post("/v1/acls/search", json=body), 400, "INVALID_REQUEST")
     assert "cursor" in problem["detail"]
     assert len(problem["detail"]) < 1000
 
 
-async def test_a_cursor_goes_on_wherever_its_acl_has_gone(service: Service) -> None:
-    await service.grant(allow("READ", f"page-{n}", principal="User:pages") for n in range(10))
+async def test_a_cursor_goes_on_wherever_its_acl_has_gone(service: InProcess) -> None:
+    await service.create(*(acl(f"page-{n}", "User:pages") for n in range(10)))
     body = {"context": context(), "filter": {"principal": "User:pages"}, "limit": 4}
 
     async def page(**more: object) -> dict[str, Any]:
-        reply = await service.post("/v1/acls/search", {**body, **more})
+        reply = await service.send("/v1/acls/search", {**body, **more})
         assert reply.status_code == 200, reply.text
         found: dict[str, Any] = reply.json()
         return found
 
     first = await page()
     gone = {"principal": "User:pages", "resource_name": first["acls"][-1]["resource_name"]}
-    removed = await service.post("/v1/acls/delete", {"context": context(), "filters": [gone]})
+    removed = await service.send("/v1/acls/delete", {"context": context(), "filters": [gone]})
     assert len(removed.json()["results"][0]["matches"]) == 1
     second = await page(cursor=first["next_cursor"])
     third = await page(cursor=second["next_cursor"])
@@ -98,22 +98,22 @@ TOKENS = [
 
 
 @each_case("token", [*GARBAGE, *TOKENS])
-async def test_a_token_of_garbage_is_refused(service: Service, token: str) -> None:
+async def test_a_token_of_garbage_is_refused(service: InProcess, token: str) -> None:
     body = {**BODIES["/v1/authorize"], "at_least": token}
     problem = refusal(await service.client.post("/v1/authorize", json=body), 400, "INVALID_REQUEST")
     assert "at_least" in problem["detail"]
     assert len(problem["detail"]) < 1000
 
 
-async def test_a_token_of_another_epoch_is_a_conflict(service: Service) -> None:
+async def test_a_token_of_another_epoch_is_a_conflict(service: InProcess) -> None:
     for offset in (0, 1, 2**63 - 1):
         body = {**BODIES["/v1/authorize"], "at_least": f"{uuid.uuid4()}:{offset}"}
         problem = refusal(await service.client.post("/v1/authorize", json=body), 409, "TOKEN_EPOCH_MISMATCH")
         assert not problem["retriable"]
 
 
-async def test_a_token_from_the_future_is_waited_for_in_vain(service: Service) -> None:
-    await service.grant([allow("READ", "now")])
+async def test_a_token_from_the_future_is_waited_for_in_vain(service: InProcess) -> None:
+    await service.create(acl("now"))
     service.give_up_soon()
     epoch, offset = service.store.epoch, service.store.tables.last_offset
     for ahead in (offset + 1, 2**63 - 1):

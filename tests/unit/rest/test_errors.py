@@ -17,7 +17,7 @@ from app.rest.errors import (
     status_of,
 )
 from tests.cases import each_case
-from tests.unit.rest.harness import ADMIN, Service
+from tests.klamm import ADMIN, InProcess
 
 
 def test_every_error_but_none_has_a_status() -> None:
@@ -80,13 +80,13 @@ def test_an_entry_is_answered_with_its_own_code() -> None:
 
 
 async def test_an_unexpected_fault_is_told_to_the_log_alone(
-    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    service: InProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object) -> object:
         raise RuntimeError("password in here")
 
     monkeypatch.setattr(service.authorizer, "acls", broken)
-    reply = await service.post("/v1/acls/search", {"context": ADMIN, "filter": {}})
+    reply = await service.send("/v1/acls/search", {"context": ADMIN, "filter": {}})
     problem = reply.json()
     assert (reply.status_code, problem["code"]) == (500, "UNKNOWN_SERVER_ERROR")
     assert "password" not in reply.text
@@ -99,7 +99,7 @@ async def test_an_unexpected_fault_is_told_to_the_log_alone(
 
 
 async def test_a_caller_that_leaves_in_the_middle_of_a_body_is_no_fault(
-    service: Service, caplog: pytest.LogCaptureFixture
+    service: InProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     incoming: list[Message] = [
         {"type": "http.request", "body": b"{", "more_body": True},
@@ -127,7 +127,7 @@ async def test_a_caller_that_leaves_in_the_middle_of_a_body_is_no_fault(
     assert "request_failed" not in caplog.text
 
 
-async def test_the_lifespan_of_the_server_is_answered(service: Service) -> None:
+async def test_the_lifespan_of_the_server_is_answered(service: InProcess) -> None:
     incoming: list[Message] = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
     sent: list[Message] = []
 

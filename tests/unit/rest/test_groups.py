@@ -21,8 +21,7 @@ from app.rest.callers.roles import DECIDERS, Caller, Role, TokenRefusedError, re
 from app.rest.errors import InvalidFieldsException
 from tests.cases import each_case
 from tests.e2e.bodies import BODIES, JSON_TYPE, pointers, refusal
-from tests.unit.regressions.guarded import Guarded, guarded
-from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
+from tests.klamm import ADMIN, ALICE, READ_ORDERS, InProcess, acl, in_process
 
 ANYBODY = Caller("anybody", Role.OPEN)
 SCOPE = {"type": "http", "client": ("10.9.9.9", 7)}
@@ -228,14 +227,12 @@ async def test_what_one_token_proves_is_not_remembered_for_another() -> None:
 
 
 @asynccontextmanager
-async def granted(tmp_path: Path) -> AsyncIterator[Guarded]:
-    async with guarded(tmp_path) as it:
-        await it.service.grant(
-            [
-                allow("READ", "orders", principal="Group:eng-data"),
-                allow("READ", "secret", principal="Group:pii"),
-                allow("READ", "orders", principal="Group:eng-fired", permission="DENY"),
-            ]
+async def granted(tmp_path: Path) -> AsyncIterator[InProcess]:
+    async with in_process(tokens_file=tmp_path / "klamm.tokens") as it:
+        await it.create(
+            acl("orders", "Group:eng-data"),
+            acl("secret", "Group:pii"),
+            acl("orders", "Group:eng-fired", permission_type="DENY"),
         )
         yield it
 
@@ -248,7 +245,7 @@ def body(*groups: str, principal: str = "User:alice", name: str = "orders") -> d
 async def test_the_way_straight_from_the_socket_answers_as_the_route_does(tmp_path: Path) -> None:
     async with granted(tmp_path) as it:
         shown = f"Bearer {it.tokens['broker']}"
-        await it.post("broker", "/v1/authorize", body())
+        await it.send("/v1/authorize", body(), "broker")
         for groups, expected in (
             ((), "DENIED"),
             (("eng-data",), "ALLOWED"),
@@ -260,11 +257,11 @@ async def test_the_way_straight_from_the_socket_answers_as_the_route_does(tmp_pa
         ):
             for _ in range(3):
                 assert it.at_once(shown, body(*groups)) == [expected]
-                reply = await it.post("broker", "/v1/authorize", body(*groups))
+                reply = await it.send("/v1/authorize", body(*groups), "broker")
                 assert reply.json()["results"] == [expected]
         for group in ("root", "en", "pii2"):
             assert it.at_once(shown, body(group)) is None
-            assert (await it.post("broker", "/v1/authorize", body(group))).status_code == 403
+            assert (await it.send("/v1/authorize", body(group), "broker")).status_code == 403
 
 
 async def test_callers_without_the_right_are_refused_on_every_route(tmp_path: Path) -> None:
@@ -272,36 +269,34 @@ async def test_callers_without_the_right_are_refused_on_every_route(tmp_path: Pa
         for path in IN_CONTEXT:
             for caller, principal in (("root", "User:admin"), ("platform", "User:platform")):
                 asked = {**BODIES[path], "context": {**body("eng-data", principal=principal)["context"]}}
-                reply = await it.post(caller, path, asked)
+                reply = await it.send(path, asked, caller)
                 assert "may not assert" in refusal(reply, 403, "CLUSTER_AUTHORIZATION_FAILED")["detail"], path
 
 
 async def test_a_right_on_the_cluster_may_come_through_a_group(tmp_path: Path) -> None:
-    async with guarded(tmp_path) as it:
-        await it.service.grant([allow("ALTER", "kafka-cluster", principal="Group:platform-leads", type_="CLUSTER")])
+    async with in_process(tokens_file=tmp_path / "klamm.tokens") as it:
+        await it.create(acl("kafka-cluster", "Group:platform-leads", "ALTER", resource_type="CLUSTER"))
         bindings = {"bindings": BODIES["/v1/acls"]["bindings"]}
         for groups, status in ((["platform-leads"], 200), (["platform-x"], 403), ([], 403), (None, 403)):
             context = {"principal": "User:platform", "client_address": "10.1.2.3", "groups": groups}
-            assert (await it.post("lead", "/v1/acls", {"context": context, **bindings})).status_code == status
+            assert (await it.send("/v1/acls", {"context": context, **bindings}, "lead")).status_code == status
             search = {"context": context, "filter": {}}
-            assert (await it.post("lead", "/v1/acls/search", search)).status_code == status
+            assert (await it.send("/v1/acls/search", search, "lead")).status_code == status
 
 
-async def ask(service: Service, path: str, body: object) -> Any:  # noqa: ANN401 - JSON
-    reply = await service.post(path, body)
+async def ask(service: InProcess, path: str, body: object) -> Any:  # noqa: ANN401 - JSON
+    reply = await service.send(path, body)
     assert reply.status_code == 200, reply.text
     return reply.json()
 
 
 async def test_each_decision_call_counts_groups() -> None:
-    async with serving() as service:
-        await service.grant(
-            [
-                allow("READ", "orders", principal="Group:a"),
-                allow("WRITE", "orders", principal="Group:b"),
-                allow("WRITE", "orders", principal="Group:c", permission="DENY"),
-                allow("DESCRIBE", "g1", principal="Group:a", type_="GROUP"),
-            ]
+    async with in_process() as service:
+        await service.create(
+            acl("orders", "Group:a"),
+            acl("orders", "Group:b", "WRITE"),
+            acl("orders", "Group:c", "WRITE", permission_type="DENY"),
+            acl("g1", "Group:a", "DESCRIBE", resource_type="GROUP"),
         )
         for groups, operations, shown, by_type in (
             ([], [], [], "DENIED"),
@@ -326,8 +321,8 @@ async def test_each_decision_call_counts_groups() -> None:
 
 
 async def test_who_sees_no_acls_of_others_is_told_of_the_groups_that_its_context_names() -> None:
-    async with serving() as service:
-        await service.grant([allow("READ", "orders", principal=f"Group:{each}") for each in "ab"])
+    async with in_process() as service:
+        await service.create(*(acl("orders", f"Group:{each}") for each in "ab"))
         about = {**ALICE, "groups": ["a"]}
         for context, status, named in (
             ({**ALICE, "groups": ["a"]}, 200, ["Group:a"]),
@@ -336,7 +331,7 @@ async def test_who_sees_no_acls_of_others_is_told_of_the_groups_that_its_context
             (ALICE, 403, None),
             (ADMIN, 200, ["Group:a"]),
         ):
-            reply = await service.post("/v1/explain", {"context": context, "about": about, "actions": [READ_ORDERS]})
+            reply = await service.send("/v1/explain", {"context": context, "about": about, "actions": [READ_ORDERS]})
             assert reply.status_code == status, reply.text
             if named is not None:
                 matching = reply.json()["results"][0]["matching_acls"]
@@ -346,15 +341,13 @@ async def test_who_sees_no_acls_of_others_is_told_of_the_groups_that_its_context
 
 
 async def test_who_and_what_tell_of_groups() -> None:
-    async with serving() as service:
-        await service.grant(
-            [
-                allow("READ", "orders", principal="User:alice"),
-                allow("WRITE", "orders", principal="Group:a"),
-                allow("WRITE", "orders", principal="Group:b", permission="DENY"),
-                allow("READ", "orders-", principal="Group:b", pattern="PREFIXED"),
-                allow("READ", "orders-pii", principal="Group:c", permission="DENY"),
-            ]
+    async with in_process() as service:
+        await service.create(
+            acl("orders", "User:alice"),
+            acl("orders", "Group:a", "WRITE"),
+            acl("orders", "Group:b", "WRITE", permission_type="DENY"),
+            acl("orders-", "Group:b", pattern_type="PREFIXED"),
+            acl("orders-pii", "Group:c", permission_type="DENY"),
         )
         asked: dict[str, Any] = {"context": ADMIN, "principal": "User:alice"}
         told = await ask(service, "/v1/what-can", {**asked, "groups": ["a", "b", "c"]})
@@ -375,10 +368,8 @@ async def test_who_and_what_tell_of_groups() -> None:
 
 
 async def test_a_page_of_what_goes_on_where_the_one_before_ended() -> None:
-    async with serving() as service:
-        await service.grant(
-            [allow("READ", f"t{name}", principal=f"Group:{group}") for group in range(20) for name in range(5)]
-        )
+    async with in_process() as service:
+        await service.create(*(acl(f"t{name}", f"Group:{group}") for group in range(20) for name in range(5)))
         rows, cursor = list[str](), None
         groups = [str(each) for each in range(0, 20, 2)]
         while True:
@@ -393,11 +384,9 @@ async def test_a_page_of_what_goes_on_where_the_one_before_ended() -> None:
 
 
 async def test_a_super_user_of_that_type_is_none_by_a_group() -> None:
-    async with serving() as service:
+    async with in_process() as service:
         await service.configure("super.users", "User:admin;Group:ops")
-        assert (await service.authorize(READ_ORDERS, context={**ALICE, "groups": ["ops", "admin"]}))["results"] == [
-            "DENIED"
-        ]
+        assert await service.authorize({**ALICE, "groups": ["ops", "admin"]}, READ_ORDERS) == ["DENIED"]
 
 
 BAD: dict[str, tuple[object, str]] = {
@@ -418,7 +407,7 @@ BAD: dict[str, tuple[object, str]] = {
 
 @each_route
 @each_case("what", BAD)
-async def test_bad_groups_are_refused_naming_the_field(service: Service, path: str, what: str) -> None:
+async def test_bad_groups_are_refused_naming_the_field(service: InProcess, path: str, what: str) -> None:
     groups, place = BAD[what]
     asked = {**BODIES[path], "context": {**BODIES[path]["context"], "groups": groups}}
     reply = await service.client.post(path, content=json.dumps(asked).encode(), headers=JSON_TYPE)
@@ -429,7 +418,7 @@ async def test_bad_groups_are_refused_naming_the_field(service: Service, path: s
 
 @each_route
 @each_case("groups", [None, [], ["é 😀:*,|"], [f"g{at}" for at in range(MAX_GROUPS)], ["x" * MAX_GROUP_NAME]])
-async def test_good_groups_are_taken(service: Service, path: str, groups: object) -> None:
+async def test_good_groups_are_taken(service: InProcess, path: str, groups: object) -> None:
     asked = {**BODIES[path], "context": {**ADMIN, "groups": groups}}
-    reply: httpx.Response = await service.post(path, asked)
+    reply: httpx.Response = await service.send(path, asked)
     assert reply.status_code == 200, reply.text

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.unit.rest.harness import ADMIN, Service, allow
+from tests.klamm import ADMIN, InProcess, acl
 
 BINDING = {
     "resource_type": "TOPIC",
@@ -22,22 +22,22 @@ CALLS = [
 
 @pytest.mark.parametrize(("path", "body"), CALLS)
 async def test_a_guard_that_holds_is_written_and_the_reply_says_where_it_left_the_store(
-    service: Service, path: str, body: dict[str, object]
+    service: InProcess, path: str, body: dict[str, object]
 ) -> None:
-    await service.grant([allow("WRITE", "other")])
+    await service.create(acl("other", operation="WRITE"))
     guard = f"{service.store.epoch}:1"
-    reply = await service.post(path, {"context": ADMIN, **body, "if_unchanged_since": guard})
+    reply = await service.send(path, {"context": ADMIN, **body, "if_unchanged_since": guard})
     assert reply.status_code == 200, reply.text
     assert reply.json()["token"] == f"{service.store.epoch}:2"
 
 
 @pytest.mark.parametrize(("path", "body"), CALLS)
 async def test_a_guard_that_does_not_hold_is_412_and_says_where_the_store_stands(
-    service: Service, path: str, body: dict[str, object]
+    service: InProcess, path: str, body: dict[str, object]
 ) -> None:
-    await service.grant([allow("WRITE", "other")])
+    await service.create(acl("other", operation="WRITE"))
     epoch = service.store.epoch
-    reply = await service.post(path, {"context": ADMIN, **body, "if_unchanged_since": f"{epoch}:0"})
+    reply = await service.send(path, {"context": ADMIN, **body, "if_unchanged_since": f"{epoch}:0"})
     assert reply.status_code == 412
     assert reply.headers["content-type"] == "application/problem+json"
     assert reply.json() == {
@@ -55,20 +55,20 @@ async def test_a_guard_that_does_not_hold_is_412_and_says_where_the_store_stands
 
 @pytest.mark.parametrize(("path", "body"), CALLS)
 async def test_another_epochs_guard_is_409_and_garbage_400(
-    service: Service, path: str, body: dict[str, object]
+    service: InProcess, path: str, body: dict[str, object]
 ) -> None:
     for guard, status, code in (
         (f"{UUID(int=5)}:0", 409, "TOKEN_EPOCH_MISMATCH"),
         ("garbage", 400, "INVALID_REQUEST"),
         (7, 400, "INVALID_REQUEST"),
     ):
-        reply = await service.post(path, {"context": ADMIN, **body, "if_unchanged_since": guard})
+        reply = await service.send(path, {"context": ADMIN, **body, "if_unchanged_since": guard})
         assert (reply.status_code, reply.json()["code"]) == (status, code), guard
         assert "if_unchanged_since" in reply.text
     assert service.store.tables.last_offset == 0
 
 
 @pytest.mark.parametrize(("path", "body"), CALLS)
-async def test_null_is_no_guard(service: Service, path: str, body: dict[str, object]) -> None:
-    reply = await service.post(path, {"context": ADMIN, **body, "if_unchanged_since": None})
+async def test_null_is_no_guard(service: InProcess, path: str, body: dict[str, object]) -> None:
+    reply = await service.send(path, {"context": ADMIN, **body, "if_unchanged_since": None})
     assert reply.status_code == 200

@@ -14,10 +14,8 @@ from app.console.routes import console_routes
 from app.metrics.declared import ADMISSION_POOLS, Metrics
 from app.rest.app import AppOptions, create_rest_app
 from app.rest.http.admission import BOUNDS, Admission, PlaceHolder
-from tests.klamm import until
+from tests.klamm import ADMIN, InProcess, acl, in_process, until
 from tests.unit.console.browser import KEY, browsing
-from tests.unit.regressions.guarded import guarded
-from tests.unit.rest.harness import ADMIN, Service, allow
 from tests.unit.rest.routes.test_at import ASKED
 from tests.unit.rest.test_bad_input import ENDPOINT
 
@@ -36,18 +34,20 @@ class SlowRecords:
 
 
 @pytest.mark.parametrize("path", ASKED)
-async def test_questions_about_the_past_keep_nothing_from_those_about_the_present(service: Service, path: str) -> None:
-    await service.grant([allow("READ", "orders")])
+async def test_questions_about_the_past_keep_nothing_from_those_about_the_present(
+    service: InProcess, path: str
+) -> None:
+    await service.create(acl("orders"))
     slow, token = SlowRecords(), str(service.authorizer.image.token)
     app = create_rest_app(service.authorizer, service.metrics, service.audit, AppOptions(past_elsewhere=slow.ask))
     service.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
     past = [
-        asyncio.create_task(service.post(path, {"context": ADMIN, **ASKED[path], "at": token}))
+        asyncio.create_task(service.send(path, {"context": ADMIN, **ASKED[path], "at": token}))
         for _ in range(BOUNDS["lists"].places * 3)
     ]
     in_flight = service.metrics.admission_requests
     await until(lambda: in_flight["past"][0] == BOUNDS["past"].places)
-    now = [service.post(path, {"context": ADMIN, **ASKED[path]}) for _ in range(BOUNDS["lists"].places)]
+    now = [service.send(path, {"context": ADMIN, **ASKED[path]}) for _ in range(BOUNDS["lists"].places)]
     assert {reply.status_code for reply in await asyncio.gather(*now)} == {200}
     slow.go_on.set()
     assert {reply.status_code for reply in await asyncio.gather(*past)} <= {200, 429}
@@ -103,15 +103,15 @@ async def slow_forms(client: httpx.AsyncClient, count: int, announced: int) -> A
 @pytest.mark.parametrize("announced", [100, MAX_UNAUTHENTICATED_BYTES, 1024 * 1024])
 async def test_slow_forms_of_strangers_keep_nothing_from_callers(tmp_path: Path, announced: int) -> None:
     async with (
-        guarded(tmp_path, AppOptions(console=console_routes(KEY))) as it,
+        in_process(tokens_file=tmp_path / "klamm.tokens", around=AppOptions(console=console_routes(KEY))) as it,
         browsing(it.app) as stranger,
         slow_forms(stranger.client, 200, announced),
     ):
         for _ in range(20):
             await asyncio.sleep(0)
-        used = {pool for pool, (places, _) in it.service.metrics.admission_requests.items() if places}
+        used = {pool for pool, (places, _) in it.metrics.admission_requests.items() if places}
         assert used <= {"unauthenticated"}
-        reply = await it.post("sidecar", "/v1/start", {"broker_id": 1, "endpoints": [ENDPOINT], "wait_ms": 0})
+        reply = await it.send("/v1/start", {"broker_id": 1, "endpoints": [ENDPOINT], "wait_ms": 0}, "sidecar")
         assert reply.status_code == 200, reply.text
         reply = await it.client.get("/console/state", headers={"authorization": f"Bearer {it.tokens['root']}"})
         assert reply.status_code == 200, reply.text
@@ -127,14 +127,20 @@ async def test_a_strangers_form_comes_whole_or_is_refused_before_it_has_a_place(
         raise AssertionError("the form was read")
         yield b""
 
-    async with guarded(tmp_path, AppOptions(console=console_routes(KEY))) as it, browsing(it.app) as stranger:
+    async with (
+        in_process(tokens_file=tmp_path / "klamm.tokens", around=AppOptions(console=console_routes(KEY))) as it,
+        browsing(it.app) as stranger,
+    ):
         reply = await stranger.client.post("/console/sign-in", content=never(), headers={**FORM, **headers})
         assert reply.status_code == 400, reply.text
         assert "as browsers do" in reply.text
 
 
 async def test_a_strangers_form_is_bounded_and_the_refusal_names_the_bound(tmp_path: Path) -> None:
-    async with guarded(tmp_path, AppOptions(console=console_routes(KEY))) as it, browsing(it.app) as stranger:
+    async with (
+        in_process(tokens_file=tmp_path / "klamm.tokens", around=AppOptions(console=console_routes(KEY))) as it,
+        browsing(it.app) as stranger,
+    ):
         page = await stranger.go("/console/sign-in")
         token = "x" * MAX_UNAUTHENTICATED_BYTES
         assert (

@@ -18,7 +18,8 @@ from uvicorn.server import ServerState
 from app.rest.http.connections import Connections
 from app.rest.http.protocol import KlammProtocol
 from app.rest.openapi import build_openapi
-from tests.unit.regressions.guarded import CALLERS, Guarded, guarded
+from tests.callers import CALLERS
+from tests.klamm import InProcess, in_process
 from tests.unit.rest.test_bad_input import BODIES
 from tests.unit.rest.wires import Wire
 
@@ -111,7 +112,7 @@ def body_for(path: str, principal: str) -> bytes:
 class Client:
     """Sends bytes to one replica, each request on a connection of its own."""
 
-    def __init__(self, it: Guarded) -> None:
+    def __init__(self, it: InProcess) -> None:
         self._it = it
         self._config = Config(it.app, http="httptools", ws="none", log_config=None, access_log=False)
         self._config.load()
@@ -132,7 +133,7 @@ class Client:
             asyncio.get_running_loop(),
             answer=self._it.app.answer,
             prepared=self._it.app.prepared,
-            shared=Connections(self._it.service.metrics),
+            shared=Connections(self._it.metrics),
         )
         connection.connection_made(wire)
         connection.data_received("\r\n".join((*lines, "", "")).encode() + body)
@@ -148,14 +149,14 @@ class Client:
 
 
 @asynccontextmanager
-async def client(folder: Path) -> AsyncIterator[tuple[Client, Guarded]]:
-    async with guarded(folder) as it:
+async def client(folder: Path) -> AsyncIterator[tuple[Client, InProcess]]:
+    async with in_process(tokens_file=folder / "klamm.tokens") as it:
         yield Client(it), it
 
 
-def state_of(it: Guarded) -> tuple[object, ...]:
-    tables = it.service.store.tables
-    return tables.last_offset, it.service.authorizer.image.config
+def state_of(it: InProcess) -> tuple[object, ...]:
+    tables = it.store.tables
+    return tables.last_offset, it.authorizer.image.config
 
 
 @pytest.mark.parametrize(("method", "path"), [_sampled(each, *each) for each in routes()])

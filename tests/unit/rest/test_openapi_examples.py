@@ -13,7 +13,7 @@ from app.core.kafka.bindings import AclBinding
 from app.formats.feed_events import Bookmark, Transaction, decode
 from app.rest.openapi import build_openapi
 from tests.cases import each_case
-from tests.unit.rest.harness import ADMIN, Service, serving
+from tests.klamm import ADMIN, InProcess, in_process
 
 DOCUMENT = build_openapi()
 ACLS = json.loads((Path(__file__).parents[3] / "examples" / "acls.json").read_text(encoding="utf-8"))
@@ -39,7 +39,7 @@ def content_of(part: dict[str, Any]) -> tuple[str, Any]:
     return media_type, content["example"]
 
 
-async def asked(service: Service, operation_id: str) -> httpx.Response:
+async def asked(service: InProcess, operation_id: str) -> httpx.Response:
     """What the service answers to the example of this operation."""
     method, path, operation = CALLS[operation_id]
     for each in operation.get("parameters", ()):
@@ -48,14 +48,14 @@ async def asked(service: Service, operation_id: str) -> httpx.Response:
     if operation_id == "getAcl":
         path = f"/v1/acls/{await id_here(service, operation['responses']['200'])}"
     if method == "POST":
-        return await service.post(path, content_of(operation["requestBody"])[1])
+        return await service.send(path, content_of(operation["requestBody"])[1])
     return await service.client.request(method, path)
 
 
-async def id_here(service: Service, response: dict[str, Any]) -> str:
+async def id_here(service: InProcess, response: dict[str, Any]) -> str:
     """The id that the example's ACL has in this store."""
     fields = {key: each for key, each in content_of(response)[1].items() if key in AclBinding.__annotations__}
-    found = (await service.post("/v1/acls/search", {"context": ADMIN, "filter": fields})).json()["acls"]
+    found = (await service.send("/v1/acls/search", {"context": ADMIN, "filter": fields})).json()["acls"]
     (acl,) = found
     return str(acl["id"])
 
@@ -64,8 +64,8 @@ async def id_here(service: Service, response: dict[str, Any]) -> str:
 @each_case("operation_id", sorted(CALLS.keys() - {"watch"}))
 async def test_the_example_is_what_a_service_with_the_examples_acls_answers(operation_id: str) -> None:
     media_type, expected = content_of(CALLS[operation_id][2]["responses"]["200"])
-    async with serving() as service:
-        assert (await service.post("/v1/acls", ACLS)).status_code == 200
+    async with in_process() as service:
+        assert (await service.send("/v1/acls", ACLS)).status_code == 200
         reply = await asked(service, operation_id)
     assert reply.status_code == 200, reply.text
     assert reply.headers["content-type"].partition(";")[0] == media_type

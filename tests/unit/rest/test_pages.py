@@ -18,8 +18,7 @@ from app.rest.app import AppOptions, create_rest_app
 from app.rest.openapi import build_openapi
 from app.rest.pages.routes import reference_page, wants_html
 from tests.cases import each_case
-from tests.unit.regressions.guarded import guarded
-from tests.unit.rest.harness import Service, serving
+from tests.klamm import InProcess, in_process
 from tests.unit.rest.test_bad_input import check_problem
 
 ROOT = Path(__file__).parents[3]
@@ -70,13 +69,13 @@ class Page(HTMLParser):
 
 
 @pytest.fixture
-async def documented() -> AsyncIterator[Service]:
+async def documented() -> AsyncIterator[InProcess]:
     """A replica that serves its reference."""
-    async with serving(around=AppOptions(document=build_openapi)) as service:
+    async with in_process(around=AppOptions(document=build_openapi)) as service:
         yield service
 
 
-async def got(service: Service, path: str, accept: str = "*/*") -> httpx.Response:
+async def got(service: InProcess, path: str, accept: str = "*/*") -> httpx.Response:
     reply = await service.client.get(path, headers={"accept": accept})
     assert reply.status_code == 200, reply.text
     assert reply.headers["x-content-type-options"] == "nosniff"
@@ -108,7 +107,7 @@ def check_harmless(reply: httpx.Response) -> Page:
     return page
 
 
-async def test_the_first_page_tells_programs_what_there_is(documented: Service) -> None:
+async def test_the_first_page_tells_programs_what_there_is(documented: InProcess) -> None:
     reply = await got(documented, "/")
     assert reply.headers["content-type"] == "application/json"
     assert reply.headers["vary"] == "accept"
@@ -121,7 +120,7 @@ async def test_the_first_page_tells_programs_what_there_is(documented: Service) 
     assert [name for name in told["guides"] if not (ROOT / name).is_file()] == []
 
 
-async def test_a_browser_gets_the_same_as_a_page(documented: Service) -> None:
+async def test_a_browser_gets_the_same_as_a_page(documented: InProcess) -> None:
     reply = await got(documented, "/", CHROMIUM)
     page = check_harmless(reply)
     assert reply.headers["vary"] == "accept"
@@ -150,14 +149,14 @@ def test_who_wants_a_page_and_who_wants_json(*, accept: str, expected: bool) -> 
     assert wants_html(accept) is expected
 
 
-async def test_openapi_json_is_the_file_of_the_repository(documented: Service) -> None:
+async def test_openapi_json_is_the_file_of_the_repository(documented: InProcess) -> None:
     reply = await got(documented, "/openapi.json", CHROMIUM)
     assert reply.headers["content-type"] == "application/json"
     assert reply.content == (ROOT / "openapi.json").read_bytes()
 
 
 async def test_the_reference_has_every_operation_and_schema_and_every_link_in_it_leads_somewhere(
-    documented: Service,
+    documented: InProcess,
 ) -> None:
     page = check_harmless(await got(documented, "/docs"))
     ids = page.values("id")
@@ -182,7 +181,7 @@ async def test_the_reference_has_every_operation_and_schema_and_every_link_in_it
     assert not [each for tag in ("p", "dd") for each in page.texts(tag) if "`" in each]
 
 
-async def test_a_command_of_the_reference_sends_the_example_when_it_is_pasted(documented: Service) -> None:
+async def test_a_command_of_the_reference_sends_the_example_when_it_is_pasted(documented: InProcess) -> None:
     page = check_harmless(await got(documented, "/docs"))
     commands = [text for text in page.texts("pre") if text.startswith("curl ")]
     assert len(commands) == len(OPERATIONS)
@@ -209,7 +208,7 @@ async def test_the_reference_is_made_once_and_off_the_loop_however_many_ask() ->
             asyncio.get_running_loop()
         return build_openapi()
 
-    async with serving(around=AppOptions(document=document)) as service:
+    async with in_process(around=AppOptions(document=document)) as service:
         assert not made
         replies = await asyncio.gather(*(service.client.get(path) for path in ("/docs", "/openapi.json") * 20))
         assert {reply.status_code for reply in replies} == {200}
@@ -238,7 +237,7 @@ def test_text_of_the_document_never_becomes_markup() -> None:
 
 
 @pytest.mark.parametrize("path", ["/docs", "/openapi.json"])
-async def test_where_they_are_off_they_are_paths_that_lead_nowhere(service: Service, path: str) -> None:
+async def test_where_they_are_off_they_are_paths_that_lead_nowhere(service: InProcess, path: str) -> None:
     for method in ("GET", "POST", "DELETE"):
         found = check_problem(await service.client.request(method, path), 404)
         nowhere = check_problem(await service.client.request(method, "/nowhere"), 404)
@@ -250,9 +249,9 @@ async def test_where_they_are_off_they_are_paths_that_lead_nowhere(service: Serv
 
 
 async def test_where_they_are_asked_for_beside_callers_they_need_none_and_are_the_same_for_all(tmp_path: Path) -> None:
-    async with guarded(tmp_path) as replica:
+    async with in_process(tokens_file=tmp_path / "klamm.tokens") as replica:
         around = AppOptions(callers=replica.callers, document=build_openapi)
-        app = create_rest_app(replica.service.authorizer, replica.service.metrics, replica.service.audit, around)
+        app = create_rest_app(replica.authorizer, replica.metrics, replica.audit, around)
         transport = httpx.ASGITransport(app)
         shown = [{}, *({"authorization": f"Bearer {token}"} for token in ("nonsense", *replica.tokens.values()))]
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
@@ -263,7 +262,7 @@ async def test_where_they_are_asked_for_beside_callers_they_need_none_and_are_th
                 assert len({reply.content for reply in replies}) == 1
 
 
-async def test_pages_are_counted_by_their_names(documented: Service) -> None:
+async def test_pages_are_counted_by_their_names(documented: InProcess) -> None:
     for path in ("/", "/docs", "/openapi.json"):
         await got(documented, path)
     page = (await documented.client.get("/metrics")).text

@@ -12,7 +12,8 @@ from app.rest.callers.token_file import add_token
 from app.rest.http.connections import Connections
 from app.rest.http.protocol import KlammProtocol
 from app.rest.http.unauthenticated import NothingPrepared, Prepared
-from tests.unit.regressions.guarded import CALLERS, Guarded, guarded
+from tests.callers import CALLERS
+from tests.klamm import InProcess, in_process
 from tests.unit.rest.wires import Wire, statuses
 
 WRONG = "Authorization: Bearer klamm_wrong"
@@ -54,9 +55,9 @@ LEFT_TO_THE_APPLICATION = (
 
 
 @pytest.fixture
-async def it(tmp_path: Path) -> AsyncIterator[Guarded]:
+async def it(tmp_path: Path) -> AsyncIterator[InProcess]:
     """A replica that knows callers."""
-    async with guarded(tmp_path) as replica:
+    async with in_process(tokens_file=tmp_path / "klamm.tokens") as replica:
         yield replica
 
 
@@ -69,14 +70,14 @@ async def until(check: Callable[[], bool], what: str) -> None:
     raise AssertionError(f"never came: {what}")
 
 
-def connect(it: Guarded, prepared: Prepared) -> tuple[KlammProtocol, Wire]:
+def connect(it: InProcess, prepared: Prepared) -> tuple[KlammProtocol, Wire]:
     config = Config(it.app, http="httptools", ws="none", log_config=None, access_log=False)
     config.load()
     state, wire = ServerState(), Wire()
     state.default_headers = [(b"date", b"now")]
     loop = asyncio.get_running_loop()
     connection = KlammProtocol(
-        config, state, {}, loop, answer=it.app.answer, prepared=prepared, shared=Connections(it.service.metrics)
+        config, state, {}, loop, answer=it.app.answer, prepared=prepared, shared=Connections(it.metrics)
     )
     connection.connection_made(wire)
     return connection, wire
@@ -88,9 +89,9 @@ def message(line: str, headers: tuple[str, ...], body: bytes = b"{}") -> bytes:
     return "\r\n".join(lines).encode() + (body if sized else b"")
 
 
-def counted(it: Guarded) -> dict[str, list[int]]:
+def counted(it: InProcess) -> dict[str, list[int]]:
     """Requests by operation and class of status."""
-    return {name: list(counts) for name, counts in it.service.metrics.http_requests.items()}
+    return {name: list(counts) for name, counts in it.metrics.http_requests.items()}
 
 
 async def finished(connection: KlammProtocol, wire: Wire) -> None:
@@ -98,7 +99,7 @@ async def finished(connection: KlammProtocol, wire: Wire) -> None:
     await until(lambda: bool(statuses(wire)) and not connection.has_work(), "a reply")
 
 
-async def replied(it: Guarded, prepared: Prepared, sent: bytes) -> tuple[bytes, dict[str, list[int]], float]:
+async def replied(it: InProcess, prepared: Prepared, sent: bytes) -> tuple[bytes, dict[str, list[int]], float]:
     """What comes back for these bytes, what was counted, and when the connection would be closed."""
     before = counted(it)
     connection, wire = connect(it, prepared)
@@ -116,18 +117,18 @@ async def replied(it: Guarded, prepared: Prepared, sent: bytes) -> tuple[bytes, 
 
 
 @pytest.mark.parametrize(("line", "headers"), [*PREPARED, *LEFT_TO_THE_APPLICATION])
-async def test_the_reply_is_the_application_s(it: Guarded, line: str, headers: tuple[str, ...]) -> None:
+async def test_the_reply_is_the_application_s(it: InProcess, line: str, headers: tuple[str, ...]) -> None:
     sent = message(line, headers)
     # A refusal of a token is remembered from the first time on.
     expected = await replied(it, NothingPrepared(), sent)
-    refused = dict(it.service.metrics.callers_refused)
+    refused = dict(it.metrics.callers_refused)
     assert await replied(it, it.app.prepared, sent) == expected
-    again = it.service.metrics.callers_refused
+    again = it.metrics.callers_refused
     assert [again[reason] - count for reason, count in refused.items()] == list(refused.values())
 
 
 @pytest.mark.parametrize(("line", "headers"), PREPARED)
-async def test_it_comes_without_a_task(it: Guarded, line: str, headers: tuple[str, ...]) -> None:
+async def test_it_comes_without_a_task(it: InProcess, line: str, headers: tuple[str, ...]) -> None:
     sent = message(line, headers)
     await replied(it, NothingPrepared(), sent)
     connection, wire = connect(it, it.app.prepared)
@@ -137,7 +138,7 @@ async def test_it_comes_without_a_task(it: Guarded, line: str, headers: tuple[st
         assert connection.cycle is None
 
 
-async def test_requests_in_pieces_are_answered_alike(it: Guarded) -> None:
+async def test_requests_in_pieces_are_answered_alike(it: InProcess) -> None:
     sent = message("POST /v1/acls", (WRONG,), b"{}" * 50)
     expected, *_ = await replied(it, NothingPrepared(), sent)
     for cut in (1, 30, sent.index(b"{") - 1, sent.index(b"{"), len(sent) - 1):
@@ -152,10 +153,11 @@ async def test_requests_in_pieces_are_answered_alike(it: Guarded) -> None:
     await until(lambda: statuses(wire) == [401] * 3, "three replies")
 
 
-async def test_a_token_that_was_refused_and_is_added_then_is_valid(it: Guarded) -> None:
-    token = add_token(it.tokens_file, "anyone", CALLERS)
-    kept = it.tokens_file.read_text()
-    it.tokens_file.write_text(kept.rpartition("anyone")[0])
+async def test_a_token_that_was_refused_and_is_added_then_is_valid(it: InProcess, tmp_path: Path) -> None:
+    tokens_file = tmp_path / "klamm.tokens"
+    token = add_token(tokens_file, "anyone", CALLERS)
+    kept = tokens_file.read_text()
+    tokens_file.write_text(kept.rpartition("anyone")[0])
     await it.callers._credentials.tokens.look()  # type: ignore[union-attr]
     connection, wire = connect(it, it.app.prepared)
     sent = message("GET /v1/acls/count", (f"Authorization: Bearer {token}",))
@@ -167,13 +169,13 @@ async def test_a_token_that_was_refused_and_is_added_then_is_valid(it: Guarded) 
         return statuses(wire)[-1]
 
     assert [await status() for _ in range(3)] == [401] * 3
-    it.tokens_file.write_text(kept)
+    tokens_file.write_text(kept)
     await it.callers._credentials.tokens.look()  # type: ignore[union-attr]
     it.callers._forget_if_changed(it.callers._credentials)  # type: ignore[arg-type]
     assert await status() == 403
 
 
-async def test_nobody_can_have_a_caller_forgotten(it: Guarded) -> None:
+async def test_nobody_can_have_a_caller_forgotten(it: InProcess) -> None:
     good = f"Authorization: Bearer {it.tokens['anyone']}"
     assert (await it.client.get("/v1/acls/count", headers=dict([good.split(": ")]))).status_code == 403
     for number in range(5_000):
@@ -181,7 +183,7 @@ async def test_nobody_can_have_a_caller_forgotten(it: Guarded) -> None:
     assert it.callers.is_remembered({b"authorization": good.partition(": ")[2].encode()}, ())
 
 
-async def test_without_callers_configured_nothing_is_refused_or_known(it: Guarded) -> None:
+async def test_without_callers_configured_nothing_is_refused_or_known(it: InProcess) -> None:
     it.callers._credentials = None
     assert not it.callers.is_remembered({}, ())
     assert it.callers.refused_at_once({}, ()) is None

@@ -24,11 +24,10 @@ from app.rest.http.edge import Route
 from app.rest.http.protocol import KlammProtocol
 from app.rest.openapi import build_openapi
 from app.rest.pages.routes import pages_routes
+from tests.klamm import InProcess, acl, in_process
 from tests.loop_steps import apart, measured_steps
 from tests.odd_requests import bodies, forms, headers, queries
 from tests.unit.console.browser import KEY
-from tests.unit.regressions.guarded import Guarded, guarded
-from tests.unit.rest.harness import allow
 from tests.unit.rest.test_bad_input import BODIES
 from tests.unit.rest.wires import Wire
 
@@ -62,7 +61,7 @@ class SlowedWire(Wire):
 
 
 class Client:
-    def __init__(self, it: Guarded) -> None:
+    def __init__(self, it: InProcess) -> None:
         self._it = it
         self._config = Config(it.app, http="httptools", ws="none", log_config=None, access_log=False)
         self._config.load()
@@ -72,7 +71,7 @@ class Client:
         wire, state = SlowedWire(), ServerState()
         state.default_headers = []
         loop = asyncio.get_running_loop()
-        shared = Connections(self._it.service.metrics)
+        shared = Connections(self._it.metrics)
         connection = KlammProtocol(self._config, state, {}, loop, answer=self._it.app.answer, shared=shared)
         connection.connection_made(wire)
         length = [f"Content-Length: {len(sent.body)}"] if sent.body else []
@@ -91,11 +90,11 @@ class Client:
 
 
 @asynccontextmanager
-async def client(folder: Path) -> AsyncIterator[tuple[Client, Guarded]]:
+async def client(folder: Path) -> AsyncIterator[tuple[Client, InProcess]]:
     around = AppOptions(console=console_routes(KEY), document=build_openapi)
-    async with guarded(folder, around) as it:
-        await it.service.grant([allow("READ", f"t{at}") for at in range(30)])
-        it.service.store.commit = apart(it.service.store.commit)  # type: ignore[method-assign]
+    async with in_process(tokens_file=folder / "klamm.tokens", around=around) as it:
+        await it.create(*(acl(f"t{at}") for at in range(30)))
+        it.store.commit = apart(it.store.commit)  # type: ignore[method-assign]
         yield Client(it), it
 
 

@@ -5,15 +5,16 @@ import fcntl
 import socket
 import sys
 import termios
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 
 from app.core.token import Token
 from app.rest.http.connections import Connections
 from tests.cases import each_case
+from tests.klamm import InProcess, acl, in_process, until
 from tests.loop_steps import measured_turns
-from tests.unit.rest.harness import Service, allow, serving
 from tests.unit.rest.wires import unconnected
+from tests.updates import create, topic
 
 ACLS = 10_000
 # Such a turn took 0.17 to 2 s before it was cut into slices; it takes 0.01 s, and up to 0.06 s where the kernel is slow
@@ -24,7 +25,7 @@ STREAMS = b"HTTP/1.1 200"
 
 
 @asynccontextmanager
-async def listening(service: Service) -> AsyncIterator[int]:
+async def listening(service: InProcess) -> AsyncIterator[int]:
     """The port."""
     shared = Connections()
     loop = asyncio.get_running_loop()
@@ -62,16 +63,10 @@ def waiting_bytes(reader: socket.socket) -> int:
     return int.from_bytes(fcntl.ioctl(reader.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(120):
-        while not condition():  # noqa: ASYNC110 - any condition will do
-            await asyncio.sleep(0.05)
-
-
 async def longest_turn(query: str, count: int) -> float:
     """While two changes of ACLS reach so many readers that take nothing, and are applied and encoded."""
-    async with serving() as service, listening(service) as port:
-        await service.grant([allow("READ", "first")])
+    async with in_process() as service, listening(service) as port:
+        await service.create(acl("first"))
         token = Token(service.store.epoch, service.store.tables.last_offset)
         async with connected(port, f"after={token}{query}", count) as readers:
             await until(lambda: service.metrics.watch_readers == count)
@@ -79,12 +74,10 @@ async def longest_turn(query: str, count: int) -> float:
             before = {reader: waiting_bytes(reader) for reader in readers}
             turns = []
             for change in range(2):
-                bindings = [allow("READ", f"topic-{change}-{number}") for number in range(ACLS)]
-                granted = asyncio.create_task(service.grant(bindings))
-                # The store writes in the first turn, which is not the service's.
-                await asyncio.sleep(0)
+                # Another replica writes them: what that takes is no turn of this service.
+                service.store.commit([create(*(topic(f"topic-{change}-{number}") for number in range(ACLS)))])
                 with measured_turns() as measured:
-                    await granted
+                    await service.caught_up()
                     await until(lambda: all(waiting_bytes(reader) > had for reader, had in before.items()))
                     await asyncio.sleep(0.5)
                 turns.append(measured.longest_s)

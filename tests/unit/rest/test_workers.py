@@ -13,7 +13,7 @@ from app.process import siblings
 from app.process.channel import Channel
 from app.process.siblings import Siblings
 from app.rest.app import AppOptions, create_rest_app
-from tests.unit.rest.harness import Service
+from tests.klamm import InProcess
 
 READY = {"ready": True, "started": True, "state": "READY"}
 COLD = {"ready": False, "started": False, "state": "LOADING"}
@@ -22,7 +22,7 @@ PATHS = ("/readyz", "/readyz/CLIENT", "/startupz")
 
 
 @asynccontextmanager
-async def beside(service: Service, *others: dict[str, Any], page: str = "") -> AsyncIterator[httpx.AsyncClient]:
+async def beside(service: InProcess, *others: dict[str, Any], page: str = "") -> AsyncIterator[httpx.AsyncClient]:
     """A client of the same replica as one of several workers; `others` is what the supervisor knows of the rest."""
 
     async def hear(subject: str, _: object) -> object:
@@ -50,13 +50,13 @@ async def statuses(client: httpx.AsyncClient) -> list[int]:
     return [(await client.get(path)).status_code for path in PATHS]
 
 
-async def test_the_service_is_ready_when_all_workers_are(service: Service) -> None:
+async def test_the_service_is_ready_when_all_workers_are(service: InProcess) -> None:
     async with beside(service, worker(2, READY), worker(3, READY)) as client:
         assert [(await client.get(path)).text for path in PATHS] == ["ok"] * 3
         assert "[+]worker/3 ok: ready\n" in (await client.get("/readyz?verbose")).text
 
 
-async def test_one_cold_worker_makes_the_service_unready(service: Service) -> None:
+async def test_one_cold_worker_makes_the_service_unready(service: InProcess) -> None:
     async with beside(service, worker(2, READY), worker(3, COLD)) as client:
         assert await statuses(client) == [503, 503, 503]
         assert "[-]worker/3 failed: loading\nreadyz check failed\n" in (await client.get("/readyz")).text
@@ -71,7 +71,7 @@ START: dict[str, Any] = {
 
 @pytest.mark.parametrize(("other", "ready"), [(READY, True), (COLD, False), (FENCED, False), (None, False)])
 async def test_a_listener_may_start_when_all_workers_are_ready_for_it(
-    service: Service,
+    service: InProcess,
     other: dict[str, Any] | None,
     ready: bool,  # noqa: FBT001 - parameter of a table
 ) -> None:
@@ -80,7 +80,7 @@ async def test_a_listener_may_start_when_all_workers_are_ready_for_it(
         assert answer.json()["listeners"] == [{"listener_name": "CLIENT", "ready": ready}]
 
 
-async def test_a_broker_is_answered_at_once_by_a_worker_that_drains_meanwhile(service: Service) -> None:
+async def test_a_broker_is_answered_at_once_by_a_worker_that_drains_meanwhile(service: InProcess) -> None:
     async with beside(service, worker(2, COLD)) as client, asyncio.timeout(30):
         asyncio.get_running_loop().call_later(0.2, service.authorizer.readiness.draining)
         answer = await client.post("/v1/start", json={**START, "wait_ms": 300_000})
@@ -89,7 +89,7 @@ async def test_a_broker_is_answered_at_once_by_a_worker_that_drains_meanwhile(se
 
 @pytest.mark.slow
 @pytest.mark.parametrize("others", [(), (worker(2, READY),)])
-async def test_many_listeners_wait_no_longer_than_one(service: Service, others: tuple[dict[str, Any], ...]) -> None:
+async def test_many_listeners_wait_no_longer_than_one(service: InProcess, others: tuple[dict[str, Any], ...]) -> None:
     endpoints = [{**START["endpoints"][0], "listener_name": f"L{at:03d}"} for at in range(700)]
     async with beside(service, *others) as client, asyncio.timeout(60):
         # Without others the supervisor is silent, and this worker speaks for itself.
@@ -97,12 +97,12 @@ async def test_many_listeners_wait_no_longer_than_one(service: Service, others: 
     assert answer.json()["listeners"] == [{"listener_name": f"L{at:03d}", "ready": True} for at in range(700)]
 
 
-async def test_a_fenced_worker_has_started(service: Service) -> None:
+async def test_a_fenced_worker_has_started(service: InProcess) -> None:
     async with beside(service, worker(2, FENCED)) as client:
         assert await statuses(client) == [503, 503, 200]
 
 
-async def test_a_worker_that_does_not_answer_is_not_ready(service: Service) -> None:
+async def test_a_worker_that_does_not_answer_is_not_ready(service: InProcess) -> None:
     async with beside(service, worker(2, None)) as client:
         assert await statuses(client) == [503, 503, 503]
         assert "[-]worker/2 failed: no answer\n" in (await client.get("/readyz")).text
@@ -110,20 +110,20 @@ async def test_a_worker_that_does_not_answer_is_not_ready(service: Service) -> N
 
 @pytest.mark.parametrize("readiness", [None, COLD])
 async def test_a_worker_that_takes_no_connections_yet_does_not_count(
-    service: Service, readiness: dict[str, Any] | None
+    service: InProcess, readiness: dict[str, Any] | None
 ) -> None:
     async with beside(service, worker(2, readiness, needed=False)) as client:
         assert await statuses(client) == [200, 200, 200]
         assert "[+]worker/2 ok: restarting" in (await client.get("/readyz?verbose")).text
 
 
-async def test_ready_siblings_do_not_make_this_worker_ready(unloaded: Service) -> None:
+async def test_ready_siblings_do_not_make_this_worker_ready(unloaded: InProcess) -> None:
     async with beside(unloaded, worker(2, READY)) as client:
         assert await statuses(client) == [503, 503, 503]
 
 
 async def test_without_an_answer_of_the_supervisor_a_worker_speaks_for_itself(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(siblings, "_ANSWER_TIMEOUT_S", 0.05)
     async with beside(service) as client:
@@ -133,14 +133,14 @@ async def test_without_an_answer_of_the_supervisor_a_worker_speaks_for_itself(
         assert (await client.get("/metrics")).status_code == 503
 
 
-async def test_the_page_of_metrics_is_that_of_the_service(service: Service) -> None:
+async def test_the_page_of_metrics_is_that_of_the_service(service: InProcess) -> None:
     async with beside(service, worker(2, READY), page="klamm_workers 2.0\n") as client:
         reply = await client.get("/metrics")
         assert (reply.status_code, reply.text) == (200, "klamm_workers 2.0\n")
         assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
 
 
-async def test_a_worker_tells_the_others_how_it_stands(service: Service, unloaded: Service) -> None:
+async def test_a_worker_tells_the_others_how_it_stands(service: InProcess, unloaded: InProcess) -> None:
     for each, ready, state in ((service, True, "READY"), (unloaded, False, "LOADING")):
         probe = create_rest_app(each.authorizer, each.metrics, each.audit).worker_probe
         found = probe.readiness(None)

@@ -32,8 +32,8 @@ from app.rest.http.connections import Connections
 from app.rest.http.heads import Headers
 from app.rest.http.protocol import KlammProtocol
 from app.runtime.authorizer import Authorizer
-from tests.unit.regressions.guarded import CALLERS
-from tests.unit.rest.harness import Service
+from tests.callers import CALLERS
+from tests.klamm import InProcess
 from tests.unit.rest.wires import Wire
 
 QUOTA = 40
@@ -208,7 +208,7 @@ class Twins:
 
 
 @asynccontextmanager
-async def twins(service: Service, folder: Path, *, guarded: bool = False) -> AsyncIterator[Twins]:
+async def twins(service: InProcess, folder: Path, *, guarded: bool = False) -> AsyncIterator[Twins]:
     """Two connections to the authorizer of this service; `guarded`: callers have tokens."""
     path, tokens = None, dict[str, str]()
     if guarded:

@@ -8,7 +8,7 @@ from starlette.types import Message, Receive, Scope, Send
 from app.logs.service import REQUEST_MARK, RequestMark
 from app.rest.http.correlation import mark_of, mark_of_headers, reply_header_list, reply_headers
 from tests.cases import each_case
-from tests.unit.rest.harness import serving
+from tests.klamm import in_process
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 GOOD = f"00-{TRACE}-{PARENT}-01"
@@ -100,7 +100,7 @@ async def told(
     async def receive() -> Message:
         raise AssertionError("nobody asks")
 
-    async with serving() as service:
+    async with in_process() as service:
         monkeypatch.setattr(service.app, "_application", app)
         await service.app({"type": kind, "headers": headers}, receive, send)
     return messages, seen

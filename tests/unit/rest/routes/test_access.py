@@ -7,7 +7,7 @@ import pytest
 
 from app.rest.bodies.access import WhatCanResponse, WhoCanResponse
 from tests.cases import each_case
-from tests.unit.rest.harness import ADMIN, ALICE, Service, allow, serving
+from tests.klamm import ADMIN, ALICE, InProcess, acl, in_process
 from tests.unit.rest.test_bad_input import check_problem
 
 ORDERS = {"resource_type": "TOPIC", "resource_name": "orders"}
@@ -15,17 +15,17 @@ WHO: dict[str, Any] = {"context": ADMIN, "resource": ORDERS}
 WHAT: dict[str, Any] = {"context": ADMIN, "principal": "User:alice"}
 CALLS = {"/v1/who-can": WHO, "/v1/what-can": WHAT}
 ACLS = [
-    allow("READ", "orders"),
-    allow("WRITE", "ord", pattern="PREFIXED", host="10.0.0.0/8"),
-    allow("READ", "orders", host="10.1.0.0/16", permission="DENY"),
-    allow("DESCRIBE", "*", principal="User:*"),
-    allow("READ", "orders", principal="User:bob", permission="DENY"),
-    allow("READ", "orders", principal="User:admin"),
+    acl("orders"),
+    acl("ord", operation="WRITE", pattern_type="PREFIXED", host="10.0.0.0/8"),
+    acl("orders", host="10.1.0.0/16", permission_type="DENY"),
+    acl("*", "User:*", "DESCRIBE"),
+    acl("orders", "User:bob", permission_type="DENY"),
+    acl("orders", "User:admin"),
 ]
 
 
-async def ask(service: Service, path: str, **more: object) -> Any:  # noqa: ANN401 - JSON
-    reply = await service.post(path, {**CALLS[path], **more})
+async def ask(service: InProcess, path: str, **more: object) -> Any:  # noqa: ANN401 - JSON
+    reply = await service.send(path, {**CALLS[path], **more})
     assert reply.status_code == 200, reply.text
     found, model = reply.json(), WhoCanResponse if path == "/v1/who-can" else WhatCanResponse
     assert msgspec.to_builtins(msgspec.convert(found, model)) == found
@@ -47,8 +47,8 @@ def what_told(found: Any) -> list[str]:  # noqa: ANN401 - JSON
     ]
 
 
-async def test_who_can_tells_principals_hosts_and_the_acls_that_give_it(service: Service) -> None:
-    await service.grant(ACLS)
+async def test_who_can_tells_principals_hosts_and_the_acls_that_give_it(service: InProcess) -> None:
+    await service.create(*ACLS)
     found = await ask(service, "/v1/who-can")
     assert who_told(found) == [
         "User:* * +DESCRIBE - 1",
@@ -65,15 +65,15 @@ async def test_who_can_tells_principals_hosts_and_the_acls_that_give_it(service:
     assert found["token"] == f"{service.store.epoch}:{len(ACLS)}"
 
 
-async def test_who_can_of_one_operation_and_one_client(service: Service) -> None:
-    await service.grant(ACLS)
+async def test_who_can_of_one_operation_and_one_client(service: InProcess) -> None:
+    await service.create(*ACLS)
     assert who_told(await ask(service, "/v1/who-can", operations=["WRITE"])) == ["User:alice 10.0.0.0/8 +WRITE - 1"]
     found = await ask(service, "/v1/who-can", operations=["READ"], host="10.1.2.3")
     assert who_told(found) == ["User:alice 10.1.0.0/16 + -READ 2", "User:bob * + -READ 1"]
 
 
-async def test_what_can_tells_patterns_and_what_denies_cut_out(service: Service) -> None:
-    await service.grant([*ACLS, allow("WRITE", "orders", permission="DENY", host="10.2.2.2")])
+async def test_what_can_tells_patterns_and_what_denies_cut_out(service: InProcess) -> None:
+    await service.create(*ACLS, acl("orders", operation="WRITE", permission_type="DENY", host="10.2.2.2"))
     found = await ask(service, "/v1/what-can")
     assert what_told(found) == [
         "TOPIC LITERAL * * +DESCRIBE - 1/0",
@@ -91,10 +91,10 @@ async def test_what_can_tells_patterns_and_what_denies_cut_out(service: Service)
 
 
 @each_case("limit", [1, 2, 1_000])
-async def test_all_denies_that_cut_out_are_told_in_as_many_rows_as_it_takes(service: Service, limit: int) -> None:
+async def test_all_denies_that_cut_out_are_told_in_as_many_rows_as_it_takes(service: InProcess, limit: int) -> None:
     hosts = [f"10.0.0.{number}" for number in range(45)]
-    denies = [allow("ALL", "orders", principal="User:*", host=host, permission="DENY") for host in hosts]
-    await service.grant([*denies, *ACLS])
+    denies = [acl("orders", "User:*", "ALL", host=host, permission_type="DENY") for host in hosts]
+    await service.create(*denies, *ACLS)
     for more in ({}, {"principal": "User:bob"}):
         rows: list[Any] = []
         page: Any = {"next_cursor": None}
@@ -108,28 +108,29 @@ async def test_all_denies_that_cut_out_are_told_in_as_many_rows_as_it_takes(serv
         assert sorted(each["host"] for row in of_all for each in row["cut_out"]) == sorted(hosts)
 
 
-async def test_a_row_that_loses_denies_between_two_pages_goes_on_behind_those_that_were_told(service: Service) -> None:
+async def test_a_row_that_loses_denies_between_two_pages_goes_on_behind_those_that_were_told(
+    service: InProcess,
+) -> None:
     denies = [
-        allow("ALL", "orders", principal="User:*", host=f"10.0.0.{number}", permission="DENY")
-        for number in range(100, 145)
+        acl("orders", "User:*", "ALL", host=f"10.0.0.{number}", permission_type="DENY") for number in range(100, 145)
     ]
-    await service.grant([*denies, *ACLS])
+    await service.create(*denies, *ACLS)
     page = await ask(service, "/v1/what-can", limit=1)
     within = page["next_cursor"]
     told = [each["host"] for each in page["rows"][0]["cut_out"]]
     gone = {"resource_name": "orders", "host": "10.0.0.100", "permission_type": "DENY"}
-    assert (await service.post("/v1/acls/delete", {"context": ADMIN, "filters": [gone]})).status_code == 200
+    assert (await service.send("/v1/acls/delete", {"context": ADMIN, "filters": [gone]})).status_code == 200
     page = await ask(service, "/v1/what-can", limit=2, cursor=within)
     told += [each["host"] for row in page["rows"] for each in row["cut_out"]]
     assert told == [f"10.0.0.{number}" for number in range(100, 145)]
     gone = {"resource_name": "orders", "principal": "User:*"}
-    assert (await service.post("/v1/acls/delete", {"context": ADMIN, "filters": [gone]})).status_code == 200
+    assert (await service.send("/v1/acls/delete", {"context": ADMIN, "filters": [gone]})).status_code == 200
     page = await ask(service, "/v1/what-can", limit=1, cursor=within)
     assert what_told(page) == ["TOPIC PREFIXED ord 10.0.0.0/8 +WRITE,DESCRIBE - 1/0"]
 
 
-async def test_a_super_user_has_no_rows_and_what_no_acl_is_on_is_said(service: Service) -> None:
-    await service.grant(ACLS)
+async def test_a_super_user_has_no_rows_and_what_no_acl_is_on_is_said(service: InProcess) -> None:
+    await service.create(*ACLS)
     assert (await ask(service, "/v1/what-can", principal="User:admin"))["super_user"] is True
     assert (await ask(service, "/v1/what-can", principal="User:admin"))["rows"] == []
     await service.configure("allow.everyone.if.no.acl.found", "true")
@@ -143,8 +144,8 @@ async def test_a_super_user_has_no_rows_and_what_no_acl_is_on_is_said(service: S
 
 @each_case("path", CALLS)
 @each_case("limit", [1, 2, 3])
-async def test_pages_put_together_are_the_whole(service: Service, path: str, limit: int) -> None:
-    await service.grant(ACLS)
+async def test_pages_put_together_are_the_whole(service: InProcess, path: str, limit: int) -> None:
+    await service.create(*ACLS)
     whole = (await ask(service, path))["rows"]
     assert len(whole) >= 3
     rows, cursor = [], None
@@ -158,7 +159,7 @@ async def test_pages_put_together_are_the_whole(service: Service, path: str, lim
     assert (rows, cursor) == (whole, None)
 
 
-async def test_rows_say_when_the_last_allow_ends(service: Service) -> None:
+async def test_rows_say_when_the_last_allow_ends(service: InProcess) -> None:
     body = {
         "context": ADMIN,
         "bindings": [
@@ -166,35 +167,35 @@ async def test_rows_say_when_the_last_allow_ends(service: Service) -> None:
             for word, end in (("READ", "2097-01-01T00:00:00Z"), ("WRITE", "2098-01-01T00:00:00Z"))
         ],
     }
-    assert (await service.post("/v1/acls", body)).status_code == 200
+    assert (await service.send("/v1/acls", body)).status_code == 200
     # DESCRIBE comes with WRITE too, and so ends a year later than READ.
     for operations, end in ((["READ", "WRITE"], "2097"), (["WRITE", "DESCRIBE"], "2098"), (["DESCRIBE"], "2098")):
         (row,) = (await ask(service, "/v1/who-can", operations=operations))["rows"]
         assert row["expires_at"] == f"{end}-01-01T00:00:00Z"
     (row,) = (await ask(service, "/v1/what-can"))["rows"]
     assert row["expires_at"] == "2097-01-01T00:00:00Z"
-    await service.grant([allow("ALL", "*")])
+    await service.create(acl("*", operation="ALL"))
     (row,) = (await ask(service, "/v1/who-can"))["rows"]
     assert row["expires_at"] is None
 
 
 @pytest.mark.parametrize("path", CALLS)
-async def test_without_describe_on_the_cluster_it_is_refused_before_any_look_up(service: Service, path: str) -> None:
-    await service.grant(ACLS)
+async def test_without_describe_on_the_cluster_it_is_refused_before_any_look_up(service: InProcess, path: str) -> None:
+    await service.create(*ACLS)
     for more in ({}, {"cursor": "garbage"}):
-        problem = check_problem(await service.post(path, {**CALLS[path], "context": ALICE, **more}), 403)
+        problem = check_problem(await service.send(path, {**CALLS[path], "context": ALICE, **more}), 403)
         assert (problem["code"], problem["detail"]) == ("CLUSTER_AUTHORIZATION_FAILED", "cluster authorization failed")
-    await service.grant([allow("DESCRIBE", "kafka-cluster", type_="CLUSTER")])
+    await service.create(acl("kafka-cluster", operation="DESCRIBE", resource_type="CLUSTER"))
     await ask(service, path, context=ALICE)
 
 
 @pytest.mark.parametrize("path", CALLS)
 async def test_without_an_authorizer_or_a_load_there_is_nothing_to_tell(path: str) -> None:
-    async with serving(enabled=False) as service:
-        problem = check_problem(await service.post(path, CALLS[path]), 400)
+    async with in_process(enabled=False) as service:
+        problem = check_problem(await service.send(path, CALLS[path]), 400)
         assert problem["code"] == "SECURITY_DISABLED"
-    async with serving(reachable=False) as service:
-        problem = check_problem(await service.post(path, CALLS[path]), 503)
+    async with in_process(reachable=False) as service:
+        problem = check_problem(await service.send(path, CALLS[path]), 503)
         assert problem["code"] == "AUTHORIZER_NOT_READY"
 
 
@@ -221,9 +222,9 @@ async def test_without_an_authorizer_or_a_load_there_is_nothing_to_tell(path: st
     ],
 )
 async def test_what_was_not_understood_is_refused_by_its_name(
-    service: Service, path: str, more: dict[str, Any], pointer: str, detail: str
+    service: InProcess, path: str, more: dict[str, Any], pointer: str, detail: str
 ) -> None:
-    problem = check_problem(await service.post(path, {**CALLS[path], **more}), 400)
+    problem = check_problem(await service.send(path, {**CALLS[path], **more}), 400)
     assert problem["code"] == "INVALID_REQUEST"
     (error,) = problem["errors"]
     assert error["pointer"] == pointer
@@ -231,10 +232,10 @@ async def test_what_was_not_understood_is_refused_by_its_name(
 
 
 @pytest.mark.parametrize("path", CALLS)
-async def test_a_cursor_of_another_list_is_refused(service: Service, path: str) -> None:
-    await service.grant(ACLS)
+async def test_a_cursor_of_another_list_is_refused(service: InProcess, path: str) -> None:
+    await service.create(*ACLS)
     other = next(each for each in CALLS if each != path)
     cursor = (await ask(service, other, limit=1))["next_cursor"]
     for each in ("garbage", cursor):
-        problem = check_problem(await service.post(path, {**CALLS[path], "cursor": each}), 400)
+        problem = check_problem(await service.send(path, {**CALLS[path], "cursor": each}), 400)
         assert "`cursor`" in problem["detail"]

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.unit.rest.harness import ADMIN, ALICE, Service, allow, serving
+from tests.klamm import ADMIN, ALICE, InProcess, acl, in_process
 
 BINDING = {
     "resource_type": "TOPIC",
@@ -27,42 +27,42 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 
 
-async def create(service: Service, *bindings: object, status: int = 200, **more: object) -> Any:  # noqa: ANN401 - JSON
-    reply = await service.post("/v1/acls", {"context": ADMIN, "bindings": bindings, **more})
+async def create(service: InProcess, *bindings: object, status: int = 200, **more: object) -> Any:  # noqa: ANN401 - JSON
+    reply = await service.send("/v1/acls", {"context": ADMIN, "bindings": bindings, **more})
     assert reply.status_code == status, reply.text
     return reply.json()
 
 
-async def delete(service: Service, *filters: object) -> Any:  # noqa: ANN401 - JSON
-    reply = await service.post("/v1/acls/delete", {"context": ADMIN, "filters": filters})
+async def delete(service: InProcess, *filters: object) -> Any:  # noqa: ANN401 - JSON
+    reply = await service.send("/v1/acls/delete", {"context": ADMIN, "filters": filters})
     assert reply.status_code == 200, reply.text
     return reply.json()
 
 
-async def search(service: Service, acl_filter: object, **more: object) -> Any:  # noqa: ANN401 - JSON
-    reply = await service.post("/v1/acls/search", {"context": ADMIN, "filter": acl_filter, **more})
+async def search(service: InProcess, acl_filter: object, **more: object) -> Any:  # noqa: ANN401 - JSON
+    reply = await service.send("/v1/acls/search", {"context": ADMIN, "filter": acl_filter, **more})
     assert reply.status_code == 200, reply.text
     return reply.json()
 
 
-async def test_a_new_acl_gets_an_id_and_counts_at_once(service: Service) -> None:
+async def test_a_new_acl_gets_an_id_and_counts_at_once(service: InProcess) -> None:
     reply = await create(service, BINDING)
     (result,) = reply["results"]
     assert UUID(result.pop("id"))
     assert result == {"error_code": 0, "code": "NONE", "error_message": None, "created": True}
     assert reply["token"] == f"{service.store.epoch}:1"
     action = {"operation": "READ", "resource_type": "TOPIC", "resource_name": "orders"}
-    assert (await service.authorize(action))["results"] == ["ALLOWED"]
+    assert await service.authorize(ALICE, action) == ["ALLOWED"]
 
 
-async def test_an_acl_that_exists_keeps_its_id(service: Service) -> None:
+async def test_an_acl_that_exists_keeps_its_id(service: InProcess) -> None:
     (first, twin) = (await create(service, BINDING, BINDING))["results"]
     (again,) = (await create(service, BINDING))["results"]
     assert first["id"] == twin["id"] == again["id"]
     assert [first["created"], again["created"]] == [True, False]
 
 
-async def test_pattern_type_and_host_have_defaults(service: Service) -> None:
+async def test_pattern_type_and_host_have_defaults(service: InProcess) -> None:
     short = {key: value for key, value in BINDING.items() if key not in ("pattern_type", "host")}
     await create(service, short)
     (acl,) = (await search(service, {}))["acls"]
@@ -93,7 +93,7 @@ async def test_pattern_type_and_host_have_defaults(service: Service) -> None:
     ],
 )
 async def test_a_refused_binding_does_not_hinder_its_neighbours(
-    service: Service, changes: dict[str, str], message: str
+    service: InProcess, changes: dict[str, str], message: str
 ) -> None:
     results = (await create(service, {**BINDING, **changes}, BINDING))["results"]
     assert results[0] == {
@@ -107,7 +107,7 @@ async def test_a_refused_binding_does_not_hinder_its_neighbours(
 
 
 @pytest.mark.long
-async def test_ten_thousand_new_acls_are_the_most_in_one_call(service: Service) -> None:
+async def test_ten_thousand_new_acls_are_the_most_in_one_call(service: InProcess) -> None:
     many = [{**BINDING, "resource_name": f"t{n}"} for n in range(10_000)]
     results = (await create(service, *many, many[0], timeout_ms=60_000))["results"]
     assert len(results) == 10_001
@@ -116,14 +116,14 @@ async def test_ten_thousand_new_acls_are_the_most_in_one_call(service: Service) 
     problem = await create(service, *other, {**BINDING, "operation": "ALTER"}, status=400, timeout_ms=60_000)
     assert (problem["code"], problem["error_code"]) == ("POLICY_VIOLATION", 44)
     assert problem["detail"] == "Unable to perform excessively large batch operation."
-    reply = await service.post(
+    reply = await service.send(
         "/v1/acls/delete", {"context": ADMIN, "filters": [{}, {"resource_name": "t0"}], "timeout_ms": 60_000}
     )
     assert (reply.status_code, reply.json()["code"]) == (400, "INVALID_REQUEST")
     assert reply.json()["detail"] == "Cannot remove more than 10000 acls in a single delete operation."
 
 
-async def test_what_filters_match_is_told_filter_by_filter(service: Service) -> None:
+async def test_what_filters_match_is_told_filter_by_filter(service: InProcess) -> None:
     ids = [each["id"] for each in (await create(service, BINDING, {**BINDING, "resource_name": "p"}))["results"]]
     reply = await delete(service, {"resource_name": "orders"}, {"resource_type": "TOPIC"}, {"resource_name": "none"})
     matches = [[match["id"] for match in result["matches"]] for result in reply["results"]]
@@ -133,7 +133,7 @@ async def test_what_filters_match_is_told_filter_by_filter(service: Service) -> 
     assert (await search(service, {}))["acls"] == []
 
 
-async def test_a_refused_filter_does_not_hinder_its_neighbours(service: Service) -> None:
+async def test_a_refused_filter_does_not_hinder_its_neighbours(service: InProcess) -> None:
     await create(service, BINDING)
     results = (await delete(service, {"operation": "FOO"}, {"resource_type": ""}, {}))["results"]
     assert [(each["code"], each["error_message"], len(each["matches"])) for each in results] == [
@@ -143,7 +143,7 @@ async def test_a_refused_filter_does_not_hinder_its_neighbours(service: Service)
     ]
 
 
-async def test_a_field_that_is_null_or_any_stands_for_all(service: Service) -> None:
+async def test_a_field_that_is_null_or_any_stands_for_all(service: InProcess) -> None:
     await create(service, BINDING)
     everything = dict.fromkeys(BINDING)
     words = {key: "ANY" for key in BINDING if key.endswith(("type", "operation"))}
@@ -153,8 +153,8 @@ async def test_a_field_that_is_null_or_any_stands_for_all(service: Service) -> N
         assert (await search(service, acl_filter))["acls"] == []
 
 
-async def test_acls_come_in_pages_and_in_order(service: Service) -> None:
-    await service.grant([allow("READ", name) for name in ("d", "b", "a", "c", "e")])
+async def test_acls_come_in_pages_and_in_order(service: InProcess) -> None:
+    await service.create(*(acl(name) for name in ("d", "b", "a", "c", "e")))
     names, cursor, pages = [], None, 0
     while pages == 0 or cursor is not None:
         page = await search(service, {}, limit=2, cursor=cursor)
@@ -164,44 +164,44 @@ async def test_acls_come_in_pages_and_in_order(service: Service) -> None:
     assert page["token"] == f"{service.store.epoch}:5"
 
 
-async def test_an_unknown_word_in_a_search_is_named(service: Service) -> None:
-    reply = await service.post(
+async def test_an_unknown_word_in_a_search_is_named(service: InProcess) -> None:
+    reply = await service.send(
         "/v1/acls/search", {"context": ADMIN, "filter": {"resource_type": "T", "permission_type": "A"}}
     )
     assert reply.status_code == 400
     assert [each["pointer"] for each in reply.json()["errors"]] == ["/filter/resource_type", "/filter/permission_type"]
 
 
-async def test_kafkas_own_word_for_unknown_is_refused_in_a_search(service: Service) -> None:
-    reply = await service.post("/v1/acls/search", {"context": ADMIN, "filter": {"operation": "UNKNOWN"}})
+async def test_kafkas_own_word_for_unknown_is_refused_in_a_search(service: InProcess) -> None:
+    reply = await service.send("/v1/acls/search", {"context": ADMIN, "filter": {"operation": "UNKNOWN"}})
     assert (reply.status_code, reply.json()["detail"]) == (400, "Unknown entryFilter.")
 
 
-async def test_one_acl_is_shown_by_its_id(service: Service) -> None:
+async def test_one_acl_is_shown_by_its_id(service: InProcess) -> None:
     (result,) = (await create(service, BINDING))["results"]
     reply = await service.client.get(f"/v1/acls/{result['id']}")
     assert (reply.status_code, reply.json()) == (200, {"id": result["id"], **BINDING, **NO_TERMS})
     assert (await service.client.get(f"/v1/acls/{result['id'].upper()}")).json()["id"] == result["id"]
 
 
-async def test_an_id_that_nothing_has_is_not_found(service: Service) -> None:
+async def test_an_id_that_nothing_has_is_not_found(service: InProcess) -> None:
     reply = await service.client.get(f"/v1/acls/{uuid4()}")
     assert (reply.status_code, reply.json()["code"]) == (404, "RESOURCE_NOT_FOUND")
 
 
-async def test_acls_are_counted(service: Service, unloaded: Service) -> None:
-    await service.grant([allow("READ", "a"), allow("READ", "b")])
+async def test_acls_are_counted(service: InProcess, unloaded: InProcess) -> None:
+    await service.create(acl("a"), acl("b"))
     assert (await service.client.get("/v1/acls/count")).json() == {"acl_count": 2}
     assert (await unloaded.client.get("/v1/acls/count")).json() == {"acl_count": -1}
 
 
 @pytest.mark.parametrize(("path", "body"), CALLS.items())
 async def test_who_lacks_the_right_on_the_cluster_learns_nothing(
-    service: Service, path: str, body: dict[str, Any]
+    service: InProcess, path: str, body: dict[str, Any]
 ) -> None:
-    await service.grant([allow("READ", "orders")])
+    await service.create(acl("orders"))
     other = {"filter": {"resource_name": "none"}} if path.endswith("search") else {key: list[object]() for key in body}
-    replies = [await service.post(path, {**each, "context": ALICE}) for each in (body, other)]
+    replies = [await service.send(path, {**each, "context": ALICE}) for each in (body, other)]
     assert [each.status_code for each in replies] == [403, 403]
     assert replies[0].content == replies[1].content
     assert (replies[0].json()["code"], replies[0].json()["error_code"]) == ("CLUSTER_AUTHORIZATION_FAILED", 31)
@@ -211,37 +211,37 @@ async def test_who_lacks_the_right_on_the_cluster_learns_nothing(
 @pytest.mark.parametrize(
     ("path", "operation"), [("/v1/acls", "ALTER"), ("/v1/acls/delete", "ALTER"), ("/v1/acls/search", "DESCRIBE")]
 )
-async def test_the_right_on_the_cluster_is_enough(service: Service, path: str, operation: str) -> None:
-    await service.grant([allow(operation, "kafka-cluster", type_="CLUSTER")])
-    assert (await service.post(path, {**CALLS[path], "context": ALICE})).status_code == 200
+async def test_the_right_on_the_cluster_is_enough(service: InProcess, path: str, operation: str) -> None:
+    await service.create(acl("kafka-cluster", operation=operation, resource_type="CLUSTER"))
+    assert (await service.send(path, {**CALLS[path], "context": ALICE})).status_code == 200
 
 
 @pytest.mark.parametrize(("path", "body"), CALLS.items())
 async def test_before_the_first_load_not_even_super_users_touch_acls(
-    unloaded: Service, path: str, body: dict[str, Any]
+    unloaded: InProcess, path: str, body: dict[str, Any]
 ) -> None:
-    reply = await unloaded.post(path, {**body, "context": ADMIN})
+    reply = await unloaded.send(path, {**body, "context": ADMIN})
     assert (reply.status_code, reply.json()["code"]) == (503, "AUTHORIZER_NOT_READY")
 
 
 @pytest.mark.parametrize(("path", "body"), CALLS.items())
 async def test_without_an_authorizer_there_are_no_acls(path: str, body: dict[str, Any]) -> None:
-    async with serving(enabled=False) as service:
-        reply = await service.post(path, {**body, "context": ADMIN})
+    async with in_process(enabled=False) as service:
+        reply = await service.send(path, {**body, "context": ADMIN})
         assert (reply.status_code, reply.json()["code"], reply.json()["error_code"]) == (400, "SECURITY_DISABLED", 54)
 
 
-async def test_a_store_that_cannot_be_reached_is_told_with_a_time_to_retry(service: Service) -> None:
+async def test_a_store_that_cannot_be_reached_is_told_with_a_time_to_retry(service: InProcess) -> None:
     service.store.unreachable = True
     service.give_up_soon()
-    reply = await service.post("/v1/acls", {"context": ADMIN, "bindings": [BINDING]})
+    reply = await service.send("/v1/acls", {"context": ADMIN, "bindings": [BINDING]})
     assert (reply.status_code, reply.json()["code"], reply.headers["retry-after"]) == (503, "STORE_UNAVAILABLE", "1")
     assert reply.json()["retriable"]
 
 
-async def test_a_deadline_that_passes_leaves_the_outcome_unknown(service: Service) -> None:
+async def test_a_deadline_that_passes_leaves_the_outcome_unknown(service: InProcess) -> None:
     service.store.hang("write")
-    reply = await service.post("/v1/acls", {"context": ADMIN, "bindings": [BINDING], "timeout_ms": 500})
+    reply = await service.send("/v1/acls", {"context": ADMIN, "bindings": [BINDING], "timeout_ms": 500})
     service.store.release("write")
     assert (reply.status_code, reply.json()["code"], reply.json()["error_code"]) == (504, "REQUEST_TIMED_OUT", 7)
     assert "unknown" in reply.json()["detail"]

@@ -11,24 +11,24 @@ from app.metrics.page import CONTENT_TYPE
 from app.rest.app import ROUTES
 from app.rest.pages.routes import pages_routes
 from tests.cases import each_case
-from tests.unit.rest.harness import Service, serving
+from tests.klamm import InProcess, in_process
 
 LINE = re.compile(r"\[[+-]\](?P<name>\S+) (ok|failed)(: .+)?\Z")
 
 
-async def probe(service: Service, path: str) -> tuple[int, str]:
+async def probe(service: InProcess, path: str) -> tuple[int, str]:
     reply = await service.client.get(path)
     assert reply.headers["content-type"] == "text/plain; charset=utf-8"
     return reply.status_code, reply.text
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/readyz/CLIENT", "/startupz"])
-async def test_a_ready_replica_answers_ok(service: Service, path: str) -> None:
+async def test_a_ready_replica_answers_ok(service: InProcess, path: str) -> None:
     assert await probe(service, path) == (200, "ok")
 
 
 @pytest.mark.parametrize("path", ["/readyz", "/readyz/CLIENT", "/startupz"])
-async def test_a_replica_without_acls_is_alive_and_no_more(unloaded: Service, path: str) -> None:
+async def test_a_replica_without_acls_is_alive_and_no_more(unloaded: InProcess, path: str) -> None:
     status, text = await probe(unloaded, path)
     assert status == 503
     assert re.search(r"^\[-\]\S+ failed: .+$", text, re.MULTILINE)
@@ -38,7 +38,7 @@ async def test_a_replica_without_acls_is_alive_and_no_more(unloaded: Service, pa
 
 @each_case("query", ["verbose", "verbose=", "verbose=1"])
 @each_case("path", ["/livez", "/readyz", "/readyz/CLIENT", "/startupz"])
-async def test_verbose_probes_print_every_check_as_kubernetes_does(service: Service, path: str, query: str) -> None:
+async def test_verbose_probes_print_every_check_as_kubernetes_does(service: InProcess, path: str, query: str) -> None:
     status, text = await probe(service, f"{path}?{query}")
     *checks, summary, empty = text.split("\n")
     assert (status, summary, empty) == (200, f"{path.split('/')[1]} check passed", "")
@@ -46,18 +46,18 @@ async def test_verbose_probes_print_every_check_as_kubernetes_does(service: Serv
     assert all(LINE.match(each) for each in checks)
 
 
-async def test_a_live_check_reads_as_in_kubernetes(service: Service) -> None:
+async def test_a_live_check_reads_as_in_kubernetes(service: InProcess) -> None:
     assert await probe(service, "/livez?verbose") == (200, "[+]ping ok\nlivez check passed\n")
 
 
-async def test_a_replica_becomes_ready_without_a_restart(unloaded: Service) -> None:
+async def test_a_replica_becomes_ready_without_a_restart(unloaded: InProcess) -> None:
     unloaded.store.unreachable = False
     await unloaded.authorizer.readiness.wait_until_ready(["CLIENT"], 10)
     assert await probe(unloaded, "/readyz") == (200, "ok")
     assert await probe(unloaded, "/startupz") == (200, "ok")
 
 
-async def test_a_replica_that_lost_its_store_is_ready_and_names_its_age(service: Service) -> None:
+async def test_a_replica_that_lost_its_store_is_ready_and_names_its_age(service: InProcess) -> None:
     service.store.unreachable = True
     service.store.disconnect()
     for _ in range(1000):
@@ -72,12 +72,12 @@ async def test_a_replica_that_lost_its_store_is_ready_and_names_its_age(service:
 
 async def test_early_start_listeners_are_ready_before_the_first_load() -> None:
     config = AuthorizerConfig(early_start_listeners=frozenset({"CONTROLLER"}))
-    async with serving(reachable=False, startup=config) as service:
+    async with in_process(reachable=False, startup=config) as service:
         assert await probe(service, "/readyz/CONTROLLER") == (200, "ok")
         assert (await probe(service, "/readyz/CLIENT"))[0] == 503
 
 
-async def test_a_draining_replica_is_not_ready(service: Service) -> None:
+async def test_a_draining_replica_is_not_ready(service: InProcess) -> None:
     service.authorizer.readiness.draining()
     assert (await probe(service, "/readyz"))[0] == 503
     status, text = await probe(service, "/readyz/CLIENT")
@@ -85,19 +85,19 @@ async def test_a_draining_replica_is_not_ready(service: Service) -> None:
     assert (await probe(service, "/livez"))[0] == 200
 
 
-async def test_the_name_of_a_listener_stays_on_its_line(service: Service) -> None:
+async def test_the_name_of_a_listener_stays_on_its_line(service: InProcess) -> None:
     _, text = await probe(service, "/readyz/A%E2%80%A8[-]forged%20failed?verbose")
     assert text.count("\n") == len(text.splitlines()) == 2
     assert "listener/A\\u2028[-]forged failed ok" in text
 
 
-async def test_a_listener_with_an_endless_name_is_refused(service: Service) -> None:
+async def test_a_listener_with_an_endless_name_is_refused(service: InProcess) -> None:
     reply = await service.client.get("/readyz/" + "x" * 250)
     assert (reply.status_code, reply.json()["code"]) == (400, "INVALID_REQUEST")
     assert "path parameter `listener_name`" in reply.json()["errors"][0]["detail"]
 
 
-async def test_the_metrics_page_is_of_this_moment(service: Service) -> None:
+async def test_the_metrics_page_is_of_this_moment(service: InProcess) -> None:
     reply = await service.client.get("/metrics")
     assert reply.headers["content-type"] == CONTENT_TYPE
     assert "klamm_acl_count 0.0\n" in reply.text

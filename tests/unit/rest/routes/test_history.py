@@ -9,21 +9,22 @@ from app.core.kafka.bindings import NewAcl
 from app.core.kafka.codes import CLUSTER_NAME
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import AlterConfigs, CreateAcls, DeleteAcls
-from tests.unit.rest.harness import ADMIN, ALICE, Service, allow, serving
+from tests.klamm import ADMIN, ALICE, InProcess, acl, in_process
+from tests.updates import binding
 
 ENDS = datetime(2099, 1, 1, tzinfo=UTC)
 
 
-async def changes(service: Service, **more: object) -> list[dict[str, Any]]:
-    reply = await service.post("/v1/history", {"context": ADMIN, **more})
+async def changes(service: InProcess, **more: object) -> list[dict[str, Any]]:
+    reply = await service.send("/v1/history", {"context": ADMIN, **more})
     assert reply.status_code == 200, reply.text
     found: list[dict[str, Any]] = reply.json()["changes"]
     return found
 
 
 async def test_every_kind_of_change_says_what_was_before() -> None:
-    async with serving() as service:
-        orders = allow("READ", "orders")
+    async with in_process() as service:
+        orders = binding(acl("orders"))
         service.store.commit([CreateAcls([NewAcl(orders)], "User:bob", comment="OPS-1")])
         service.store.commit([CreateAcls([NewAcl(orders, ENDS, "team")], "User:bob")])
         service.store.commit([DeleteAcls([AclBindingFilter(resource_name="orders")], "User:carol")])
@@ -45,12 +46,12 @@ async def test_every_kind_of_change_says_what_was_before() -> None:
 
 
 async def test_pages_lead_to_the_end() -> None:
-    async with serving() as service:
+    async with in_process() as service:
         for at in range(5):
-            await service.grant([allow("READ", f"orders-{at}")])
+            await service.create(acl(f"orders-{at}"))
         seen, cursor = list[str](), None
         while True:
-            reply = (await service.post("/v1/history", {"context": ADMIN, "limit": 2, "cursor": cursor})).json()
+            reply = (await service.send("/v1/history", {"context": ADMIN, "limit": 2, "cursor": cursor})).json()
             seen += [each["acl"]["resource_name"] for each in reply["changes"]]
             cursor = reply["next_cursor"]
             if cursor is None:
@@ -59,8 +60,8 @@ async def test_pages_lead_to_the_end() -> None:
 
 
 async def test_filters_narrow_it_down() -> None:
-    async with serving() as service:
-        await service.grant([allow("READ", "orders"), allow("WRITE", "bills", principal="User:bob")])
+    async with in_process() as service:
+        await service.create(acl("orders"), acl("bills", "User:bob", "WRITE"))
         await service.configure("audit.level", "DEBUG")
         (bob,) = await changes(service, filter={"principal": "User:bob"})
         assert bob["acl"]["resource_name"] == "bills"
@@ -72,16 +73,16 @@ async def test_filters_narrow_it_down() -> None:
 
 
 async def test_without_describe_nothing_is_told_and_without_describe_configs_no_property() -> None:
-    async with serving() as service:
+    async with in_process() as service:
         await service.configure("audit.level", "DEBUG")
-        refusal = await service.post("/v1/history", {"context": ALICE})
+        refusal = await service.send("/v1/history", {"context": ALICE})
         assert (refusal.status_code, refusal.json()["code"]) == (403, "CLUSTER_AUTHORIZATION_FAILED")
-        await service.grant([allow("DESCRIBE", CLUSTER_NAME, type_="CLUSTER")])
-        reply = (await service.post("/v1/history", {"context": ALICE})).json()
+        await service.create(acl(CLUSTER_NAME, operation="DESCRIBE", resource_type="CLUSTER"))
+        reply = (await service.send("/v1/history", {"context": ALICE})).json()
         assert [each["change"] for each in reply["changes"]] == ["CREATED"]
         assert not reply["shows_configs"]
-        await service.grant([allow("DESCRIBE_CONFIGS", CLUSTER_NAME, type_="CLUSTER")])
-        reply = (await service.post("/v1/history", {"context": ALICE})).json()
+        await service.create(acl(CLUSTER_NAME, operation="DESCRIBE_CONFIGS", resource_type="CLUSTER"))
+        reply = (await service.send("/v1/history", {"context": ALICE})).json()
         assert reply["shows_configs"]
         assert [each["change"] for each in reply["changes"]] == ["CREATED", "CREATED", "CONFIGURED"]
 
@@ -106,7 +107,7 @@ async def test_without_describe_nothing_is_told_and_without_describe_configs_no_
     ],
 )
 async def test_what_can_not_be_meant_is_refused_by_name(wrong: dict[str, object], word: str) -> None:
-    async with serving() as service:
-        reply = await service.post("/v1/history", {"context": ADMIN, **wrong})
+    async with in_process() as service:
+        reply = await service.send("/v1/history", {"context": ADMIN, **wrong})
     assert reply.status_code == 400, reply.text
     assert word in reply.json()["detail"]

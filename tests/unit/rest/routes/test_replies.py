@@ -5,12 +5,12 @@ import json
 import msgspec
 
 from app.rest.bodies import acls as bodies
-from tests.unit.rest.harness import ADMIN, Service
+from tests.klamm import ADMIN, InProcess
 
 BINDING = {"resource_type": "TOPIC", "resource_name": "t", "principal": "User:a", "operation": "READ"}
 
 
-async def test_replies_have_the_documented_form(service: Service) -> None:
+async def test_replies_have_the_documented_form(service: InProcess) -> None:
     asked = [{**BINDING, "permission_type": "ALLOW", "resource_name": f"t{at}"} for at in range(300)]
     refused = {**BINDING, "permission_type": "ALLOW", "resource_name": ""}
     created = await service.client.post("/v1/acls", json={"context": ADMIN, "bindings": [*asked, refused]})

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from tests.unit.rest.harness import ADMIN, Service
+from tests.klamm import ADMIN, InProcess
 from tests.unit.rest.routes.test_acls import BINDING, create, delete, search
 
 END = "2099-12-31T18:00:00Z"
 NAMED = {"resource_name": "orders"}
 
 
-async def found(service: Service) -> list[tuple[str | None, str | None]]:
+async def found(service: InProcess) -> list[tuple[str | None, str | None]]:
     return [(acl["expires_at"], acl["owner"]) for acl in (await search(service, {}))["acls"]]
 
 
-async def test_an_acl_shows_its_end_in_utc_and_its_owner_wherever_it_is_shown(service: Service) -> None:
+async def test_an_acl_shows_its_end_in_utc_and_its_owner_wherever_it_is_shown(service: InProcess) -> None:
     wanted = {"expires_at": END, "owner": "équipe 1"}
     (made,) = (await create(service, {**BINDING, **wanted, "expires_at": "2099-12-31T20:00:00+02:00"}))["results"]
 
@@ -24,14 +24,14 @@ async def test_an_acl_shows_its_end_in_utc_and_its_owner_wherever_it_is_shown(se
     assert shown == {"id": made["id"], **BINDING, **wanted}
     action = {"operation": "READ", "resource_type": "TOPIC", "resource_name": "orders"}
     about = {"principal": "User:alice", "client_address": "10.0.0.1"}
-    reply = await service.post("/v1/explain", {"context": ADMIN, "about": about, "actions": [action]})
+    reply = await service.send("/v1/explain", {"context": ADMIN, "about": about, "actions": [action]})
     (explanation,) = reply.json()["results"]
     assert explanation["acl"] == explanation["matching_acls"][0] == shown
     (deleted,) = (await delete(service, NAMED))["results"]
     assert {**deleted["matches"][0], **shown} == deleted["matches"][0]
 
 
-async def test_what_is_left_out_stays_and_null_takes_away(service: Service) -> None:
+async def test_what_is_left_out_stays_and_null_takes_away(service: InProcess) -> None:
     await create(service, {**BINDING, "expires_at": END, "owner": "x"})
     for terms, left in (
         ({}, (END, "x")),
@@ -60,7 +60,7 @@ async def test_what_is_left_out_stays_and_null_takes_away(service: Service) -> N
     ],
 )
 async def test_what_can_not_be_kept_is_refused_and_the_neighbours_are_not(
-    service: Service, terms: dict[str, Any], told: str
+    service: InProcess, terms: dict[str, Any], told: str
 ) -> None:
     refused, made = (await create(service, {**BINDING, **terms}, {**BINDING, "resource_name": "p"}))["results"]
     assert (refused["code"], refused["id"], made["created"]) == ("INVALID_REQUEST", None, True)
@@ -68,23 +68,23 @@ async def test_what_can_not_be_kept_is_refused_and_the_neighbours_are_not(
 
 
 @pytest.mark.parametrize("ends", ["soon", "2099-01-01", "2099-01-01T00:00:00", 4070908800, True, {}])
-async def test_a_text_that_is_no_time_with_an_offset_names_its_field(service: Service, ends: object) -> None:
+async def test_a_text_that_is_no_time_with_an_offset_names_its_field(service: InProcess, ends: object) -> None:
     problem = await create(service, {**BINDING, "expires_at": ends}, status=400)
     assert "expires_at" in str(problem["errors"])
 
 
-async def test_200_characters_are_counted_not_bytes(service: Service) -> None:
+async def test_200_characters_are_counted_not_bytes(service: InProcess) -> None:
     owner = "\U0001f600" * 200
     await create(service, {**BINDING, "owner": owner})
     assert await found(service) == [(None, owner)]
 
 
-async def test_a_comment_is_kept_with_the_change(service: Service) -> None:
+async def test_a_comment_is_kept_with_the_change(service: InProcess) -> None:
     await create(service, BINDING, comment="x" * 500)
     configs = [{"name": "audit.level", "value": "DEBUG"}]
-    assert (await service.post("/v1/configs", {"context": ADMIN, "configs": configs, "comment": "look"})).is_success
+    assert (await service.send("/v1/configs", {"context": ADMIN, "configs": configs, "comment": "look"})).is_success
     filters = {"context": ADMIN, "filters": [NAMED], "comment": "gone"}
-    assert (await service.post("/v1/acls/delete", filters)).is_success
+    assert (await service.send("/v1/acls/delete", filters)).is_success
     await create(service, BINDING, comment=None)
 
     assert [record.comment for record in service.store.tables.records] == ["x" * 500, "look", "gone", None]
@@ -102,9 +102,9 @@ async def test_a_comment_is_kept_with_the_change(service: Service) -> None:
     ],
 )
 async def test_a_comment_that_can_not_be_kept_refuses_the_whole_call(
-    service: Service, path: str, body: dict[str, object], comment: str, told: str
+    service: InProcess, path: str, body: dict[str, object], comment: str, told: str
 ) -> None:
-    reply = await service.post(path, {"context": ADMIN, **body, "comment": comment})
+    reply = await service.send(path, {"context": ADMIN, **body, "comment": comment})
     assert (reply.status_code, reply.json()["code"]) == (400, "INVALID_REQUEST")
     assert "comment" in reply.text
     assert told in reply.text
