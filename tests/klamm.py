@@ -28,6 +28,7 @@ import threading
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -35,7 +36,7 @@ from tests.planted import hear, plant, plant_of_folder, plant_password
 from tests.surroundings import without_ours
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from types import TracebackType
 
     import httpx
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from tests.fakes import FakeStore
     from tests.newborn import Postgres
 
+    Check = Callable[[], bool | Awaitable[bool]]
     Words = Mapping[str, object]
 
 Json = dict[str, Any]
@@ -80,10 +82,7 @@ def action(name: str, operation: str = "READ", resource_type: str = "TOPIC", **m
 
 
 def acl(name: str, principal: str = "User:alice", operation: str = "READ", **more: object) -> Json:
-    """An ACL as a request's body has it: it allows this on a topic, unless `more` says otherwise.
-
-    `binding` of tests/updates.py makes the same for Python.
-    """
+    """An ACL as a request's body has it, on a topic unless told else; `binding` of tests/updates.py is for Python."""
     said = {"resource_type": "TOPIC", "resource_name": name, "principal": principal, "operation": operation}
     return {**said, "permission_type": "ALLOW", **more}
 
@@ -101,11 +100,11 @@ def wait_until(check: Callable[[], bool], what: str = "what the test waits for",
         time.sleep(0.02)
 
 
-async def until(check: Callable[[], bool], what: str = "what the test waits for", limit_s: float = LIMIT_S) -> None:
-    """The same while the event loop goes on. The loop's clock counts, which may be virtual."""
+async def until(check: Check, what: str = "what the test waits for", limit_s: float = LIMIT_S) -> None:
+    """The same while the event loop goes on, by its clock, which may be virtual. The check may have to be awaited."""
     now = asyncio.get_running_loop().time
     began = now()
-    while not check():
+    while not (await found if isawaitable(found := check()) else found):
         assert now() < began + limit_s, f"never came true: {what}"
         await asyncio.sleep(0.001 if now() < began + 1 else 0.01)
 

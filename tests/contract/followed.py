@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from app.upstream.change_feed import UpstreamChangeFeed
 from app.upstream.connection import Connection, UpstreamOptions
 from tests.contract.subject import Subject
 from tests.fakes import FakeStore
+from tests.klamm import wait_until
 from tests.updates import ACTOR
 
 
@@ -66,8 +66,7 @@ def service_on(store: FakeStore) -> Iterator[str]:
         )
         serving.start()
         try:
-            while replica.authorizer.image.epoch is None:
-                time.sleep(0.01)
+            wait_until(lambda: replica.authorizer.image.epoch is not None, "the first load")
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             orders.end()

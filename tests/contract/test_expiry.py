@@ -1,6 +1,5 @@
 """ACLs that have ended, by the store's clock: of the fake and of PostgreSQL."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 from app.core.digest import digest_of
@@ -9,6 +8,7 @@ from app.core.kafka.codes import AclPermissionType
 from app.core.mutations import EXPIRY_ACTOR, CreateAcls, ExpireAcls, ExpireAclsOutcome
 from app.core.records import RemoveAccessControlEntryRecord, hash_version
 from tests.contract.subject import Subject
+from tests.klamm import until
 from tests.updates import ACTOR, created, topic
 
 END = datetime(2099, 11, 30, 18, tzinfo=UTC)
@@ -29,8 +29,11 @@ async def make_ending(subject: Subject, *bindings: AclBinding) -> None:
         # The second has come in between.
         await make_ending(subject, *bindings)
         return
-    while not (await subject.feed.poll(0, 1)).holds_ended:  # noqa: ASYNC110 - the store's clock can't be waited for
-        await asyncio.sleep(0.05)
+
+    async def have_ended() -> bool:
+        return (await subject.feed.poll(0, 1)).holds_ended
+
+    await until(have_ended, "the second")
     assert await store_time(subject) >= ends
 
 

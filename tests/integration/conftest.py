@@ -1,6 +1,5 @@
 """A migrated database, the store on it, and a bare connection beside them."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import asyncpg
@@ -10,6 +9,7 @@ from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, StoreTimeouts
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
+from tests.klamm import until
 from tests.patient import PATIENT
 
 SHORT = StoreTimeouts(
@@ -28,9 +28,7 @@ async def closed(store: PostgresAclStore) -> None:
     """Waits until it has noticed that its connection was ended."""
     connection = store._feed._kept._connection
     assert connection is not None
-    async with asyncio.timeout(30):
-        while not connection.is_closed():  # noqa: ASYNC110 - a test's wait
-            await asyncio.sleep(0.01)
+    await until(connection.is_closed, "the connection is closed")
 
 
 @pytest.fixture

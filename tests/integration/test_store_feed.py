@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from uuid import uuid4
 
@@ -17,6 +17,7 @@ from app.store.engine import Connection, StoreTimeouts
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from tests.integration.conftest import SHORT
+from tests.klamm import until
 from tests.proxy import proxy_to
 from tests.updates import alter, create, delete, topic
 
@@ -29,12 +30,6 @@ async def three_transactions(store: PostgresAclStore) -> None:
     await store.write([create(topic("a"), topic("b"))], KnownHistory())
     await store.write([alter(("super.users", "User:root"))], KnownHistory())
     await store.write([delete(AclBindingFilter(resource_name="a")), create(topic("c"))], KnownHistory())
-
-
-async def eventually(is_so: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENT_S):
-        while not await is_so():  # noqa: ASYNC110 - what is waited for happens in another process
-            await asyncio.sleep(0.02)
 
 
 async def sessions(database: Connection, name: str) -> int:
@@ -214,7 +209,7 @@ async def test_a_half_open_listening_connection_is_found_and_made_anew(store_url
         async def is_made_anew() -> bool:
             return proxy.opened > opened
 
-        await eventually(is_made_anew)
+        await until(is_made_anew)
         await feed.wait(1.0)
         waiting = asyncio.create_task(feed.wait(PATIENT_S))
         await asyncio.sleep(0.5)
@@ -251,7 +246,7 @@ async def test_an_unchanged_store_sends_no_hint(store: PostgresAclStore, databas
     async def is_heard() -> bool:
         return len(heard) > 1
 
-    await eventually(is_heard)
+    await until(is_heard)
 
     assert heard == [f"{first.epoch}:2", f"{third.epoch}:4"]
 
@@ -274,7 +269,7 @@ async def test_a_snapshot_that_is_left_in_the_middle_leaves_nothing_behind(
     async def is_gone() -> bool:
         return await sessions(database, "klamm snapshot") == 0
 
-    await eventually(is_gone)
+    await until(is_gone)
 
 
 async def test_a_slow_reader_gets_all_of_a_snapshot(store: PostgresAclStore, store_url: str) -> None:
@@ -446,5 +441,5 @@ async def test_a_store_without_statistics_is_looked_at_by_index(
     # What sessions have counted is told at the latest when they end.
     await store.close()
     await feed.close()
-    await eventually(told)
+    await until(told)
     assert await scans("seq_scan") == of_migration

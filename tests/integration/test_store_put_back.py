@@ -25,6 +25,7 @@ from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from tests.e2e.clusters import copy
+from tests.klamm import until
 from tests.newborn import new_folder
 from tests.unit.runtime.world import ROOT, STARTUP, acl, may_read, named
 from tests.updates import new
@@ -74,9 +75,7 @@ async def replicas_on(dsn: str) -> AsyncIterator[list[Authorizer]]:
             authorizer.open()
             stack.push_async_callback(authorizer.close)
             replicas.append(authorizer)
-        async with asyncio.timeout(PATIENCE_S):
-            while not all(each.image.loading_complete for each in replicas):  # noqa: ASYNC110 - two loops know nothing of each other
-                await asyncio.sleep(0.01)
+        await until(lambda: all(each.image.loading_complete for each in replicas), "both have loaded")
         yield replicas
 
 

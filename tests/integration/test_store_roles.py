@@ -33,6 +33,7 @@ from tests.database_roles import (
     psql,
 )
 from tests.e2e.postgres import run
+from tests.klamm import until
 from tests.newborn import new_folder
 from tests.updates import alter, create, created, delete, topic
 
@@ -458,9 +459,8 @@ async def test_the_function_looks_at_the_head_as_who_had_it_before_left_it(
         await admin.fetchval("SELECT trim_acl_record(5)")
         late = asyncio.create_task(trimmed(roles.serve, 4))
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND usename = 'klamm_serve'"
-        async with asyncio.timeout(15), connected(roles.admin) as looking:
-            while not await looking.fetchval(waiting):  # noqa: ASYNC110 - PostgreSQL tells nobody of it
-                await asyncio.sleep(0.02)
+        async with connected(roles.admin) as looking:
+            await until(lambda: looking.fetchval(waiting), "somebody stands in line")
 
     with pytest.raises(asyncpg.InvalidParameterValueError):
         await late

@@ -22,6 +22,7 @@ from app.rest.callers.certificates import server_context
 from app.rest.http import bounds
 from app.rest.http.connections import Connections
 from tests.certificates import Authority, Certified
+from tests.klamm import until
 
 LOOPBACK = "127.0.0.1"
 PATIENCE_S = 60
@@ -111,10 +112,6 @@ class Server:
         writer.close()
         return said
 
-    async def until(self, check: Callable[[], bool]) -> None:
-        while not check():  # noqa: ASYNC110 - a test's wait
-            await asyncio.sleep(0.001)
-
 
 async def hung_up(streams: Streams) -> bool:
     with suppress(ConnectionResetError):
@@ -136,14 +133,14 @@ def test_handshakes_that_never_end_make_room_for_whoever_comes(tmp_path: Path, *
         made: list[Streams] = []
         for n in range(5 * MOST):
             made.append(await server.silent())
-            await server.until(lambda n=n: server.metrics.connections_refused == max(0, n + 1 - MOST))  # type: ignore[misc]  # bound at once
+            await until(lambda n=n: server.metrics.connections_refused == max(0, n + 1 - MOST))  # type: ignore[misc]  # bound at once
         assert await asyncio.gather(*map(hung_up, made[: 4 * MOST])) == [True] * 4 * MOST
-        await server.until(lambda: server.metrics.connections == MOST)
+        await until(lambda: server.metrics.connections == MOST)
         for _ in range(MOST):
             assert (await server.answer()).endswith(b"ok")
         for writer in server.made:
             writer.close()
-        await server.until(lambda: server.metrics.connections == 0)
+        await until(lambda: server.metrics.connections == 0)
 
     server.run(flood)
 
@@ -157,7 +154,7 @@ def test_a_handshake_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         drips[1].write(b"\x16\x03\x01")
         assert await hung_up(silent)
         assert await hung_up(drips)
-        await server.until(lambda: server.metrics.connections == 0)
+        await until(lambda: server.metrics.connections == 0)
 
     server.run(wait)
 
@@ -169,11 +166,11 @@ def test_what_is_no_handshake_leaves_no_connection_behind(tmp_path: Path) -> Non
     async def trash() -> None:
         for trash in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 100, b""):
             streams = await server.silent()
-            await server.until(lambda: server.metrics.connections == 1)
+            await until(lambda: server.metrics.connections == 1)
             streams[1].write(trash)
             streams[1].write_eof()
             await streams[0].read()
-            await server.until(lambda: server.metrics.connections == 0)
+            await until(lambda: server.metrics.connections == 0)
 
     server.run(trash)
 
@@ -192,7 +189,7 @@ def test_a_handshake_that_stands_is_one_connection(tmp_path: Path) -> None:
             assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
             counts.append(server.metrics.connections)
         writer.close()
-        await server.until(lambda: server.metrics.connections == 0)
+        await until(lambda: server.metrics.connections == 0)
 
     server.run(ask)
     assert counts == [1, 1, 1]
@@ -226,7 +223,7 @@ def test_the_end_waits_for_who_is_shaking_hands_and_not_for_the_silent(
     async def end() -> None:
         late.append(await server.silent())
         silent.append(socket.create_connection((LOOPBACK, server.port)))
-        await server.until(lambda: server.metrics.connections == 2)
+        await until(lambda: server.metrics.connections == 2)
         monkeypatch.setattr(sockets, "asyncio", _Patched(asyncio, wait_longer))
 
     late: list[Streams] = []

@@ -22,6 +22,7 @@ from app.process.siblings import Siblings
 from app.process.sockets import address_of, listening
 from app.rest.callers.certificates import server_context
 from tests.certificates import Authority
+from tests.klamm import until
 
 LOOPBACK = "127.0.0.1"
 FOR_EVER_S = 300.0
@@ -135,12 +136,6 @@ async def _answer_of(address: str, verify: ssl.SSLContext | bool = True) -> str:
         return (await client.get("/")).text
 
 
-async def _until(check: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not check():  # noqa: ASYNC110 - a test's wait
-            await asyncio.sleep(0.001)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_while_it_drains_everything_is_answered_until_a_second_signal(second: signal.Signals) -> None:
@@ -148,7 +143,7 @@ def test_while_it_drains_everything_is_answered_until_a_second_signal(second: si
 
     async def drain(address: str) -> None:
         _terminate()
-        await _until(lambda: "draining" in app.seen)
+        await until(lambda: "draining" in app.seen)
         # Longer than the server takes to look whether it is to end.
         for _ in range(5):
             assert await _answer_of(address) == "ok"
@@ -208,7 +203,7 @@ def test_under_supervision_sigterm_is_left_to_it() -> None:
     async def once() -> None:
         for told in (1, 2):
             _terminate()
-            await _until(lambda told=told: supervision.told == told)  # type: ignore[misc]  # the default binds the loop's variable
+            await until(lambda told=told: supervision.told == told)  # type: ignore[misc]  # the default binds the loop's variable
         assert app.seen == ["start"]
         supervision.end()
 
@@ -221,7 +216,7 @@ def test_under_supervision_sigterm_says_nothing_more_once_it_drains() -> None:
 
     async def once() -> None:
         _terminate()
-        await _until(lambda: "draining" in app.seen)
+        await until(lambda: "draining" in app.seen)
         _terminate()
         supervision.drain()
         await asyncio.sleep(0.3)

@@ -4,7 +4,6 @@ import json
 import logging
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from app.logs import lines as lines_log
 from app.logs.decision_files import DecisionFiles, FileBounds
 from app.logs.decision_log import Asker, Decided, DecisionLog, Position
 from app.metrics.declared import Metrics
+from tests.klamm import wait_until
 
 EPOCH = UUID(int=7)
 POSITION = Position(str(EPOCH), 12)
@@ -87,13 +87,6 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 def written(folder: Path) -> list[str]:
     return [line["resource_name"] for line in lines(folder)]
-
-
-def eventually(check: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_a_line_says_who_asked_for_what_and_why_it_was_so(tmp_path: Path, make: Callable[..., DecisionLog]) -> None:
@@ -179,7 +172,7 @@ def test_lines_can_be_read_before_the_file_is_closed(tmp_path: Path, make: Calla
     log = make()
     log.start()
     log.take(decided("orders"))
-    eventually(lambda: any(b"orders" in each.read_bytes() for each in tmp_path.glob("log/_decisions-*.jsonl")))
+    wait_until(lambda: any(b"orders" in each.read_bytes() for each in tmp_path.glob("log/_decisions-*.jsonl")))
 
 
 def test_requests_without_room_are_dropped_whole_and_counted(
@@ -210,7 +203,7 @@ def test_room_comes_back_once_lines_are_written(metrics: Metrics, make: Callable
     log.start()
     for number in range(1, 4):
         log.take(decided("orders"))
-        eventually(lambda wanted=number: metrics.decision_log_lines == wanted)  # type: ignore[misc]  # a default
+        wait_until(lambda wanted=number: metrics.decision_log_lines == wanted)  # type: ignore[misc]  # a default
     assert metrics.decision_log_dropped["buffer"] == 0
 
 
@@ -258,7 +251,7 @@ def test_lines_wait_while_the_folder_is_gone_and_are_written_when_it_is_back(
     folder.write_text("a file")
     log.start()
     log.take(decided("waits"))
-    eventually(lambda: metrics.decision_log_faults > 5)
+    wait_until(lambda: metrics.decision_log_faults > 5)
     assert caplog.messages.count("decision_log_not_writable") == 1
     for _ in range(10):
         log.take(decided("x" * 1_000))
@@ -266,7 +259,7 @@ def test_lines_wait_while_the_folder_is_gone_and_are_written_when_it_is_back(
     assert metrics.decision_log_dropped["buffer"] == 0
     folder.unlink()
     (tmp_path / "away").rename(folder)
-    eventually(lambda: "decision_log_writable_again" in caplog.messages)
+    wait_until(lambda: "decision_log_writable_again" in caplog.messages)
     log.take(decided("after"))
     log.close(60)
     names = written(tmp_path)

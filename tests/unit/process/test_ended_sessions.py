@@ -8,6 +8,7 @@ from app.process.channel import Channel
 from app.process.ended_sessions import KEPT_S, MOST, EndedSessions
 from app.process.roster import Roster
 from app.process.siblings import Siblings
+from tests.klamm import until
 from tests.unit.process.test_siblings import PROBE, Supervisor, worker
 
 
@@ -65,8 +66,7 @@ async def test_a_session_has_ended_in_all_workers_when_the_one_that_asks_is_answ
         await roster.end_session(asking, "a")
         assert [each.ended_sessions.has("a", 1.0) for each in found] == [False, True, True]
         roster.tell_ended_sessions(asking)
-        while not found[0].ended_sessions.has("a", 1.0):  # noqa: ASYNC110 - a test's wait
-            await asyncio.sleep(0.001)
+        await until(lambda: found[0].ended_sessions.has("a", 1.0))
         for each, at in zip(found, roster, strict=True):
             await each.close()
             assert at.channel is not None

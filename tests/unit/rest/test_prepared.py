@@ -1,7 +1,7 @@
 """What unauthenticated clients are answered without a task is what the application answers, to the letter."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from app.rest.http.connections import Connections
 from app.rest.http.protocol import KlammProtocol
 from app.rest.http.unauthenticated import NothingPrepared, Prepared
 from tests.callers import CALLERS
-from tests.klamm import InProcess, in_process
+from tests.klamm import InProcess, in_process, until
 from tests.unit.rest.wires import Wire, statuses
 
 WRONG = "Authorization: Bearer klamm_wrong"
@@ -59,15 +59,6 @@ async def it(tmp_path: Path) -> AsyncIterator[InProcess]:
     """A replica that knows callers."""
     async with in_process(tokens_file=tmp_path / "klamm.tokens") as replica:
         yield replica
-
-
-async def until(check: Callable[[], bool], what: str) -> None:
-    """Wait for it, however slow the machine is."""
-    for turn in range(60_000):
-        if check():
-            return
-        await asyncio.sleep(0 if turn < 100 else 0.001)
-    raise AssertionError(f"never came: {what}")
 
 
 def connect(it: InProcess, prepared: Prepared) -> tuple[KlammProtocol, Wire]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,6 +12,7 @@ from app.metrics.declared import Metrics
 from app.runtime.collection import Collector
 from app.runtime.snapshot import load_image
 from tests.fakes import FakeStore
+from tests.klamm import until
 from tests.unit.runtime.world import create
 
 
@@ -26,12 +27,6 @@ async def test_no_collection_walks_over_a_loaded_image() -> None:
         assert gc.isenabled()
     finally:
         gc.unfreeze()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - what is waited for happens outside of any event
-            await asyncio.sleep(0.001)
 
 
 def is_walked_over(thing: object) -> bool:

@@ -1,6 +1,5 @@
 """A service that says what a test has written for it, over a real socket, and the follower that hears it."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -236,10 +235,3 @@ async def replica(
             yield authorizer
         finally:
             await authorizer.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Waits for it; it may take long on a machine that is busy with other things."""
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - any condition will do
-            await asyncio.sleep(0.01)

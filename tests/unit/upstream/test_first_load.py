@@ -13,8 +13,9 @@ from app.formats.feed_events import End, encode
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions, StateOptions
 from app.runtime.readiness import State
+from tests.klamm import until
 from tests.scripted_server import Answer, ScriptedServer, Step, hang_up
-from tests.unit.upstream.fake import Service, Told, replica, stream, until
+from tests.unit.upstream.fake import Service, Told, replica, stream
 
 UNKNOWN = b'{"type":"of a later version"}'
 TOLD = Told()

@@ -10,8 +10,9 @@ from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableExcep
 from app.core.token import Token
 from app.upstream import questions
 from tests.cases import each_case
+from tests.klamm import until
 from tests.scripted_server import Answer, ScriptedServer, Step, hang_up, problem, send_answer
-from tests.unit.upstream.fake import EPOCH, LATER_EPOCH, Service, Told, connected, followed_by, stream, until
+from tests.unit.upstream.fake import EPOCH, LATER_EPOCH, Service, Told, connected, followed_by, stream
 
 POSITION = Token(LATER_EPOCH, 130)
 

@@ -10,8 +10,9 @@ from app.core import following as machine
 from app.runtime.authorizer import Authorizer
 from app.runtime.readiness import State
 from tests import chains
+from tests.klamm import until
 from tests.scripted_server import ScriptedServer, problem
-from tests.unit.upstream.fake import LATER_EPOCH, Service, Told, replica, until
+from tests.unit.upstream.fake import LATER_EPOCH, Service, Told, replica
 from tests.updates import topic
 
 FAR_EPOCH = UUID("1d8fda4c-e000-7000-8000-00000000000b")

@@ -17,8 +17,9 @@ from app.core.records import GENESIS_HASH, FeedPoll
 from app.upstream import change_feed
 from app.upstream.change_feed import UpstreamChangeFeed
 from app.upstream.connection import Connection
+from tests.klamm import until
 from tests.scripted_server import ScriptedServer
-from tests.unit.upstream.fake import EPOCH, LATER_EPOCH, Service, Told, connected, open_stream, stream, until
+from tests.unit.upstream.fake import EPOCH, LATER_EPOCH, Service, Told, connected, open_stream, stream
 
 LAST_EPOCH = UUID("0199f0c3-ffff-7c3a-9a41-3f6f0b8a2c17")
 UNKNOWN = b'{"type":"of a later version"}'

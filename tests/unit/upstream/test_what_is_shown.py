@@ -10,9 +10,10 @@ from app.core.kafka.errors import StoreUnavailableException
 from app.formats.feed_events import End, encode
 from app.upstream.connection import Connection, RefusedError, cut, passed_on
 from tests.cases import each_case
+from tests.klamm import until
 from tests.planted import plant
 from tests.scripted_server import Answer, ScriptedServer, Step, problem
-from tests.unit.upstream.fake import Told, connected, replica, stream, until
+from tests.unit.upstream.fake import Told, connected, replica, stream
 
 SAYS = "upstream-says"
 LONG = f"{SAYS} " * 40_000
