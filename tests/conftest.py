@@ -12,8 +12,8 @@ from xdist.scheduler import LoadFileScheduling
 
 from app.core.collection import collection_paused
 from tests import left_out
-from tests.newborn import Postgres
 from tests.planted import gather, judge
+from tests.postgres import Postgres
 
 # A background job and nohup ignore these signals, and whatever they start would: what tests start must heed them. A
 # handler ends with exec, so this process goes on to ignore them and its children do not.

@@ -16,7 +16,7 @@ from app.store.embedded.binaries import find_binaries
 from app.store.embedded.process import Launcher
 from app.store.engine import Connection
 from app.store.migrate import migrate
-from tests.newborn import be_born
+from tests.postgres import be_born
 
 ROLES_SQL = Path(__file__).parents[1] / "deploy" / "postgres" / "roles.sql"
 MIGRATE, SERVE, SPARK = "klamm_migrate", "klamm_serve", "klamm_report"

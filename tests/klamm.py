@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from app.runtime.authorizer import Authorizer
     from app.runtime.options import RuntimeOptions
     from tests.fakes import FakeStore
-    from tests.newborn import Postgres
+    from tests.postgres import Postgres
 
     Check = Callable[[], bool | Awaitable[bool]]
     Words = Mapping[str, object]
@@ -378,7 +378,7 @@ def over_socket(
     It listens; `.ready()` waits until it has loaded. A data folder that is not there yet is a copy of an initialised
     one, unless `initialises`.
     """
-    from tests.newborn import new_folder
+    from tests.postgres import new_folder
 
     data_dir = folder / arguments[arguments.index("--data-dir") + 1] if "--data-dir" in arguments else None
     if data_dir is not None and not initialises:
@@ -394,6 +394,6 @@ def replica(source: str, **settings: str) -> Process:
 
 def postgres(folder: Path) -> Postgres:
     """A server of a test's own, to stop it or to break it; all others use the session's, the fixture `postgres`."""
-    from tests.newborn import Postgres
+    from tests.postgres import Postgres
 
     return Postgres(folder)

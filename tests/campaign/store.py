@@ -12,7 +12,7 @@ from app.store.writing.acl_store import PostgresAclStore
 from tests.campaign.clocks import Clocks, inherited
 from tests.campaign.links import Link
 from tests.e2e.clusters import copy, standby_of
-from tests.e2e.postgres import Frozen, OwnPostgres, run, sql
+from tests.postgres import Frozen, Postgres, run, sql
 from tests.updates import create, topic
 
 
@@ -21,7 +21,7 @@ class CampaignStore:
 
     def __init__(self, stack: ExitStack, folder: Path, clocks: Clocks) -> None:
         self._folder, self._clocks = folder, clocks
-        self._server = stack.enter_context(OwnPostgres(folder / "primary"))
+        self._server = stack.enter_context(Postgres(folder / "primary"))
         self.dsn = self._server.new_store()
         self.stream = Link(stack, "stream", "standby", self._server.dsn)
         """What the standby hears of the primary."""

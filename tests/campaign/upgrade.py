@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.campaign.journal import Journal
-from tests.e2e.postgres import OwnPostgres, sql
 from tests.e2e.service import ROOT, Service, action, binding
 from tests.kafka.authorizer import Authorizer, Host, build
 from tests.kafka.broker import free_ports
 from tests.kafka.jars import find_kafka
+from tests.postgres import Postgres, sql
 from tests.surroundings import without_ours
 
 BEFORE = "57116b2"
@@ -194,7 +194,7 @@ class Story:
 
 
 class Upgrade:
-    def __init__(self, server: OwnPostgres, journal: Journal, folder: Path, before: Version, now: Version) -> None:
+    def __init__(self, server: Postgres, journal: Journal, folder: Path, before: Version, now: Version) -> None:
         self._server, self._journal, self._folder = server, journal, folder
         self._before, self._now = before, now
         self._count = itertools.count(1)
@@ -283,7 +283,7 @@ def main() -> int:
             kafka = find_kafka()
             before = Version("before", tree, build(kafka, folder / "plugin-before", tree))
             now = Version("now", ROOT, build(kafka, folder / "plugin-now"))
-            server = stack.enter_context(OwnPostgres(folder / "postgres"))
+            server = stack.enter_context(Postgres(folder / "postgres"))
             Upgrade(server, journal, folder, before, now).run()
     except KeyboardInterrupt:
         journal.step("interrupted")

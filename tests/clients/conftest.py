@@ -10,7 +10,7 @@ from deploy.clients.generate import client
 from deploy.clients.tools import ToolMissingError
 from tests.clients.newer_service import newer_service
 from tests.e2e.service import Service, replica_on
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 ClientOf = Callable[[str], Path]
 

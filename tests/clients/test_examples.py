@@ -12,8 +12,8 @@ import pytest
 from tests.clients.conftest import ClientOf
 from tests.clients.programs_run import PROGRAMS, said
 from tests.clients.scripted_service import decision, refusal, scripted_service
-from tests.e2e.postgres import OwnPostgres
 from tests.e2e.service import ROOT, Service, binding, eventually, replica_on
+from tests.postgres import Postgres
 
 ODD_NAME = 'orders "of" 100 % \\ für alle 🐙'
 NOT_READY = refusal(503, "AUTHORIZER_NOT_READY", retriable=True)
@@ -23,8 +23,8 @@ Command = tuple[list[str], dict[str, str]]
 
 
 @pytest.fixture(scope="module")
-def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPostgres]:
-    with OwnPostgres(tmp_path_factory.mktemp("postgres") / "data") as server:
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    with Postgres(tmp_path_factory.mktemp("postgres") / "data") as server:
         yield server
 
 
@@ -57,7 +57,7 @@ def asked(command: Command, folder: Path, *arguments: str) -> list[str]:
 
 
 def test_it_asks_again_while_klamm_is_not_ready_and_gets_its_answer_once_it_is(
-    own_server: OwnPostgres, commands: Callable[[str], Command], tmp_path: Path
+    own_server: Postgres, commands: Callable[[str], Command], tmp_path: Path
 ) -> None:
     own_server.start()
     dsn = own_server.new_store()

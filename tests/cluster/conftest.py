@@ -10,7 +10,7 @@ from app.pipeline.spark.errors import PipelineError
 from tests import quick_spark
 from tests.cluster.nights import BUSY_PATIENCE_S, WELL, Company, Undisturbed, all_in_turn, ended, new_company, started
 from tests.cluster.standalone import Cluster, driver_environment, found_java_home
-from tests.newborn import Postgres, new_store
+from tests.postgres import Postgres, new_store
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -19,8 +19,8 @@ from tests.contract.followed import FollowedSubject, feed_of, options_of, servic
 from tests.contract.subject import Subject
 from tests.database_roles import connected, new_store_with_roles
 from tests.fakes import FakeStore
-from tests.newborn import Postgres, new_store
 from tests.patient import PATIENT
+from tests.postgres import Postgres, new_store
 
 _DATABASE = "contract"
 

@@ -16,8 +16,8 @@ import pytest
 
 from app.store.embedded.binaries import find_binaries
 from app.store.embedded.process import Launcher
-from tests.e2e.postgres import sql
 from tests.e2e.service import PATIENCE_S
+from tests.postgres import sql
 
 
 def copy(cluster: Path, target: Path) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.bodies import BODIES
-from tests.e2e.postgres import OwnPostgres, Store, processes_in
 from tests.e2e.service import Service, replica_on
-from tests.newborn import Postgres
+from tests.postgres import Postgres, Store, processes_in
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +29,14 @@ def patient(service: Service) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="module")
-def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPostgres]:
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     """A server for a module's tests, which may stop it; whoever needs it starts it first."""
-    with OwnPostgres(tmp_path_factory.mktemp("postgres") / "data") as server:
+    with Postgres(tmp_path_factory.mktemp("postgres") / "data") as server:
         yield server
 
 
 @pytest.fixture
-def store(own_server: OwnPostgres) -> Store:
+def store(own_server: Postgres) -> Store:
     """A newborn store on a server that runs."""
     own_server.start()
     return Store(own_server, own_server.new_store())

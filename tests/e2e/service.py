@@ -15,8 +15,8 @@ from typing import Any, Self
 
 import httpx
 
-from tests.newborn import new_folder
 from tests.planted import hear, plant, plant_of_folder, plant_password
+from tests.postgres import new_folder
 from tests.surroundings import without_ours
 
 PATIENCE_S = 60.0

@@ -17,8 +17,8 @@ from app.metrics.declared import OPERATIONS
 from app.rest.callers.token_file import add_token, retire_tokens
 from tests.e2e.callers import STATIC, Corp, write_configuration
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context
-from tests.newborn import Postgres
 from tests.planted import hear, plant
+from tests.postgres import Postgres
 from tests.surroundings import without_ours
 
 ALICE = "User:alice"

@@ -15,8 +15,8 @@ from app.core.kafka.filters import AclBindingFilter
 from app.rest.callers.token_file import add_token
 from tests.certificates import Authority
 from tests.e2e.service import ADMIN, Service
-from tests.newborn import Postgres
 from tests.planted import plant
+from tests.postgres import Postgres
 
 TOML = """
 tokens.file = "klamm.tokens"

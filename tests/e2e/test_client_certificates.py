@@ -13,8 +13,8 @@ import pytest
 
 from tests.certificates import Authority, Certified
 from tests.e2e.service import PATIENCE_S, Json, Service, action, binding, context, eventually
-from tests.newborn import Postgres
 from tests.planted import hear
+from tests.postgres import Postgres
 from tests.surroundings import without_ours
 
 SPIFFE = "URI:spiffe://cluster.example/ns/orders/sa/api"

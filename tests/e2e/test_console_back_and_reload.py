@@ -9,7 +9,7 @@ from tests.e2e.axe import faults
 from tests.e2e.chromium import Page
 from tests.e2e.service import Service, binding, eventually, replica_on
 from tests.e2e.test_console_in_a_browser import click, words
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import pytest
 from tests.e2e.bodies import BODIES
 from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.service import ADMIN, PATIENCE_S, Json, Service, action, binding, context, eventually
-from tests.newborn import Postgres
 from tests.planted import plant
+from tests.postgres import Postgres
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = f"00-{TRACE}-{PARENT}-01"

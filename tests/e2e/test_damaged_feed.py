@@ -8,8 +8,8 @@ import pytest
 from tests.e2e.crowd import Crowd, judge, seconds_until
 from tests.e2e.history import offset_of
 from tests.e2e.outside import Outside
-from tests.e2e.postgres import Frozen
 from tests.e2e.service import Service, action, binding, context, eventually, replica_on
+from tests.postgres import Frozen
 
 _log = logging.getLogger(__name__)
 

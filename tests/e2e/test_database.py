@@ -15,9 +15,9 @@ from app.formats.database_url import DatabaseUrl
 from app.store.reading.change_feed import PostgresChangeFeed
 from tests.certificates import Authority
 from tests.database_roles import DatabaseRoles, make_roles
-from tests.e2e.postgres import OwnPostgres, Store, run, sql
 from tests.e2e.service import PATIENCE_S, ROOT, action, binding, eventually, replica_on
 from tests.planted import hear, plant_password
+from tests.postgres import Postgres, Store, run, sql
 from tests.surroundings import without_ours
 from tests.tls_relay import server_context, tls_relay
 
@@ -79,7 +79,7 @@ def klamm(dsn: str, *arguments: str, given: str = "") -> tuple[int, str]:
 
 
 @pytest.fixture
-def roles(own_server: OwnPostgres) -> DatabaseRoles:
+def roles(own_server: Postgres) -> DatabaseRoles:
     own_server.start()
     return run(make_roles(own_server.dsn, "klamm_with_roles"))
 

@@ -16,10 +16,10 @@ import httpx
 import pytest
 
 from app.rest.callers.token_file import add_token
-from tests.e2e.postgres import Store
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context, eventually
 from tests.e2e.workers import connections, metrics, pids, ready, service_of
 from tests.planted import hear, plant
+from tests.postgres import Store
 
 ROUNDS = 20
 NO_FAULTS = {

@@ -18,7 +18,6 @@ import httpx
 import pytest
 
 from tests.e2e.asking import Asking
-from tests.e2e.postgres import Store, processes_in
 from tests.e2e.service import (
     PATIENCE_S,
     Json,
@@ -42,6 +41,7 @@ from tests.e2e.workers import (
     service_of,
     starts,
 )
+from tests.postgres import Store, processes_in
 
 # These stories need a process of their own, the others are in tests/unit/cli/test_server.py and tests/unit/process.
 _MORE = pytest.mark.full("drain in more of its forms")

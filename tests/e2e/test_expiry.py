@@ -11,10 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.postgres import Store, sql
 from tests.e2e.repeating import Repeating
 from tests.e2e.service import PATIENCE_S, Json, Service, action, binding, client_of, context, eventually
 from tests.e2e.workers import kill, pids, ready, service_of
+from tests.postgres import Store, sql
 
 HOUR = 3_600
 ACTIONS = 500

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.e2e.postgres import Store
 from tests.e2e.service import Json, Service, action, binding, client_of, context, eventually
 from tests.e2e.test_expiry import (
     ACTIONS,
@@ -20,6 +19,7 @@ from tests.e2e.test_expiry import (
     rfc3339,
 )
 from tests.e2e.test_state_file import free_port
+from tests.postgres import Store
 
 ENDS_S = 25, 45
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.bodies import refusal
 from tests.e2e.service import ADMIN, PATIENCE_S, Json, Service, action, binding, context, eventually, replica_on
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
 BOB = {"principal": "User:bob", "client_address": "10.1.2.3"}

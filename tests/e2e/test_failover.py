@@ -13,9 +13,9 @@ from tests.e2e.clusters import promote, standby_of
 from tests.e2e.crowd import question_of
 from tests.e2e.history import seven_of
 from tests.e2e.outside import Outside
-from tests.e2e.postgres import OwnPostgres, sql
 from tests.e2e.relay import relay_to
 from tests.e2e.service import Service, action, binding, context, eventually, replica_on
+from tests.postgres import Postgres, sql
 from tests.proxy import Proxy
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ PATIENT = {"KLAMM_REQUEST_TIMEOUT_MS": "30000"}
 class Pair:
     """A primary and its standby; `reader` always asks the standby, `writer` whoever has the service's address."""
 
-    primary: OwnPostgres
+    primary: Postgres
     wire: Proxy
     """What the standby streams through."""
     address: Proxy
@@ -52,7 +52,7 @@ class Pair:
 
 @contextmanager
 def pair(folder: Path) -> Iterator[Pair]:
-    with OwnPostgres(folder / "primary") as primary, relay_to(primary.new_store()) as address:
+    with Postgres(folder / "primary") as primary, relay_to(primary.new_store()) as address:
         name = address.dsn.rpartition("/")[2]
         with (
             relay_to(primary.dsn) as wire,

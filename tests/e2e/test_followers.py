@@ -16,11 +16,11 @@ import httpx
 import pytest
 
 from app.rest.callers.token_file import add_token
-from tests.e2e.postgres import Store, run
 from tests.e2e.relay import relay_to
 from tests.e2e.service import ROOT, Service, action, binding, context, eventually, replica_on
 from tests.e2e.test_watch import Stream
 from tests.planted import plant
+from tests.postgres import Store, run
 from tests.surroundings import without_ours
 
 ALLOWED, DENIED = ["ALLOWED"], ["DENIED"]

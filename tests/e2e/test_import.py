@@ -14,9 +14,9 @@ import pytest
 
 from tests.e2e.history import Seven, offset_of, seven_of
 from tests.e2e.outside import Outside
-from tests.e2e.postgres import OwnPostgres, Store
 from tests.e2e.service import PATIENCE_S, ROOT, Json, Service, action, binding, context, eventually, replica_on
 from tests.planted import hear, plant_password
+from tests.postgres import Postgres, Store
 from tests.surroundings import without_ours
 
 Process = subprocess.Popen[bytes]
@@ -183,7 +183,7 @@ def test_postgresql_may_go_and_come_back(path: Path, store: Store, *, to_be_stop
         assert outside.acls().keys() == set(map(fields, some))
 
 
-def restart(server: OwnPostgres) -> None:
+def restart(server: Postgres) -> None:
     server.stop()
     server.start()
 

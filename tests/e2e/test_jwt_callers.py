@@ -15,7 +15,7 @@ from tests.e2e.repeating import Repeating
 from tests.e2e.service import Json, Service, action, binding, client_of, context, eventually
 from tests.issuers import Key, issuer_table, key_set
 from tests.key_server import KeyServer
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 QUESTION: Json = {"context": context("User:orders"), "actions": [action("orders")]}
 CLUSTER = "https://kubernetes.default.svc.cluster.local"

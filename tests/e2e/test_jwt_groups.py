@@ -10,7 +10,7 @@ from tests.cases import each_case
 from tests.e2e.bodies import BODIES
 from tests.e2e.service import Json, Service, action, binding, context, eventually
 from tests.issuers import Key, issuer_table, key_set
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 TABLES = f"""
 super.users = "User:admin;Group:ops"

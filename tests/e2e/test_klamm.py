@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.klamm import acl, action, context, over_socket, replica
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 
 def test_the_verbs_over_a_socket(postgres: Postgres) -> None:

@@ -3,10 +3,10 @@
 import threading
 
 from tests.e2e.bodies import ENDPOINT, refusal
-from tests.e2e.postgres import Store, sql
 from tests.e2e.probes import status, verbose
 from tests.e2e.questions import check_only_super_users_pass
 from tests.e2e.service import Json, Service, replica_on
+from tests.postgres import Store, sql
 
 
 def endpoints(*names: str) -> list[Json]:

@@ -17,7 +17,7 @@ from app.client.reach import what, who
 from app.client.undo import command as undo
 from tests.client_runs import Run, run
 from tests.e2e.service import ADMIN, Json, Service, binding, context, replica_on
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 ACLS = 3_000
 READS = ("/v1/acls/search", "/v1/who-can", "/v1/what-can", "/v1/configs")

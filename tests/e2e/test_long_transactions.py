@@ -16,8 +16,8 @@ from tests.e2e.history import offset_of
 from tests.e2e.service import Service, action, binding, context, replica_on
 from tests.e2e.test_followers import follower_of
 from tests.e2e.test_watch import Stream, token_of
-from tests.newborn import Postgres
 from tests.patient import PATIENT
+from tests.postgres import Postgres
 from tests.updates import ACTOR, alter, topic
 
 COUNT = 200

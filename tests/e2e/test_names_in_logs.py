@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.bodies import refusal
 from tests.e2e.questions import answers
 from tests.e2e.service import Service, binding, context, eventually, replica_on
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 LONGEST = 32_767
 NFC, NFD = unicodedata.normalize("NFC", "caf\xe9-\u1e69"), unicodedata.normalize("NFD", "caf\xe9-\u1e69")

@@ -20,7 +20,7 @@ from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.odd_bodies import CORPUS, HUGE, JSON, MIB, Odd
 from tests.e2e.raw import connected, forget_peak, peak_bytes, received, resident_bytes, statuses
 from tests.e2e.service import PATIENCE_S, ROOT, Service
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 HANGS_S = 20.0
 """Longer than any timeout of the service for a client that keeps it waiting."""

@@ -14,7 +14,7 @@ from tests.cases import each_case
 from tests.e2e.raw import exchange, received
 from tests.e2e.service import PATIENCE_S, Service
 from tests.e2e.test_callers import ALICE, body_of, routes
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 NEED_NO_CALLER = {"livez", "readyz", "readyzListener", "startupz", "index", "openapi", "docs"}
 _HOST = b"Host: localhost\r\n"

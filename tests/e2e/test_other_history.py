@@ -20,9 +20,8 @@ from tests.e2e.clusters import copy
 from tests.e2e.crowd import Answer, Crowd, question_of, seconds_until
 from tests.e2e.history import History, offset_of, seven_of
 from tests.e2e.outside import Outside
-from tests.e2e.postgres import Frozen, OwnPostgres, run
 from tests.e2e.service import Service, action, binding, eventually, replica_on
-from tests.newborn import Postgres
+from tests.postgres import Frozen, Postgres, run
 from tests.updates import create, topic
 
 _log = logging.getLogger(__name__)
@@ -63,7 +62,7 @@ def judge_two(answers: Sequence[Answer], names: Sequence[str], before: History, 
 
 
 def test_a_file_level_backup_put_in_the_place_of_the_store_is_noticed_and_replaces_it_whole(tmp_path: Path) -> None:
-    with OwnPostgres(tmp_path / "data") as server:
+    with Postgres(tmp_path / "data") as server:
         dsn = server.new_store()
         write(dsn, SHARED)
         server.stop()

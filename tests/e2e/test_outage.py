@@ -12,9 +12,9 @@ import pytest
 
 from tests.e2e.asking import Asking
 from tests.e2e.bodies import problem_in
-from tests.e2e.postgres import Frozen, Store, sql
 from tests.e2e.probes import metric
 from tests.e2e.service import ADMIN, PATIENCE_S, Json, Service, action, binding, context, eventually, replica_on
+from tests.postgres import Frozen, Store, sql
 
 LOG = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.service import ADMIN, PATIENCE_S, Service, action, binding, replica_on
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
 

@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from tests.e2e.asking import Asking
-from tests.e2e.postgres import Frozen, processes_in
 from tests.e2e.service import PATIENCE_S, ROOT, VARIABLES, Json, Service, action, binding, context, eventually
 from tests.planted import hear, plant_of_folder
+from tests.postgres import Frozen, processes_in
 from tests.surroundings import without_ours
 
 QUESTION: Json = {"context": context("User:alice"), "actions": [action("orders"), action("payments")]}

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.e2e.bodies import BODIES, refusal
-from tests.e2e.postgres import OwnPostgres, Store, migrated, sql
 from tests.e2e.probes import metric, status, verbose
 from tests.e2e.questions import ALICE, DECISIONS, ORDERS, ROOT, check_only_super_users_pass
 from tests.e2e.service import Service, action, binding, eventually, replica_on
+from tests.postgres import Postgres, Store, migrated, sql
 
 NO_TOKEN_YET = f"{uuid.uuid4()}:0"
 NEEDS_THE_IMAGE = ("/v1/acls", "/v1/acls/delete", "/v1/acls/search", "/v1/configs")
@@ -142,7 +142,7 @@ DAMAGES = {
 
 
 @pytest.fixture(scope="module")
-def filled(own_server: OwnPostgres) -> str:
+def filled(own_server: Postgres) -> str:
     """The DSN of a store with 1,200 ACLs, for each test to damage and to mend."""
     own_server.start()
     dsn = own_server.new_store()
@@ -164,7 +164,7 @@ def damaged(dsn: str, damage: str) -> Iterator[Callable[[], None]]:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_load_that_fails_half_way_is_never_ready_until_the_store_is_mended(
-    own_server: OwnPostgres, filled: str, damage: str
+    own_server: Postgres, filled: str, damage: str
 ) -> None:
     own_server.start()
     with damaged(filled, damage) as mend, replica_on(filled, KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND="true") as service:

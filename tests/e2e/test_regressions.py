@@ -18,8 +18,8 @@ from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.outside import Outside
 from tests.e2e.raw import connected
 from tests.e2e.service import ADMIN, PATIENCE_S, Service, action, binding, client_of, context, replica_on
-from tests.newborn import Postgres
 from tests.planted import hear
+from tests.postgres import Postgres
 from tests.surroundings import without_ours
 
 

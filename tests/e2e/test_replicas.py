@@ -13,9 +13,9 @@ import pytest
 from tests.e2e.crowd import Answer, Crowd, judge, question_of, seconds_until
 from tests.e2e.history import History
 from tests.e2e.outside import Outside
-from tests.e2e.postgres import Frozen
 from tests.e2e.relay import relay_to
 from tests.e2e.service import Service, action, binding, context, eventually, replica_on
+from tests.postgres import Frozen
 
 _log = logging.getLogger(__name__)
 

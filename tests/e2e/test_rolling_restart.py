@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from tests.e2e.postgres import Store
 from tests.e2e.rolling import DELAY_S, Endpoints, Sent, Traffic
 from tests.e2e.service import Service, action, binding, eventually, replica_on
+from tests.postgres import Store
 
 PER_SECOND = 500
 REQUESTS = int(os.environ.get("KLAMM_TEST_ROLLING_REQUESTS", "6000"))

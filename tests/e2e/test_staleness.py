@@ -3,10 +3,10 @@
 import pytest
 
 from tests.e2e.bodies import refusal
-from tests.e2e.postgres import Store
 from tests.e2e.probes import metric, status, verbose
 from tests.e2e.questions import ALICE, DECISIONS, ORDERS, ROOT
 from tests.e2e.service import ADMIN, binding, eventually, replica_on
+from tests.postgres import Store
 
 
 @pytest.mark.parametrize("set_by", ["variable", "alterConfigs"])

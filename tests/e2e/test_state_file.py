@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.postgres import Store, sql
 from tests.e2e.probes import metric, status, verbose
 from tests.e2e.service import Service, action, binding, context, eventually, replica_on
 from tests.e2e.workers import ready, service_of
+from tests.postgres import Store, sql
 
 TABLES = ("acl", "config", "acl_record", "acl_head")
 

@@ -19,8 +19,8 @@ from app.metrics.declared import Metrics
 from app.runtime.options import RuntimeOptions
 from app.runtime.state.reading import Restored, restore
 from app.settings.model import Settings
-from tests.e2e.postgres import Store, sql
 from tests.e2e.service import Service, action, binding, context, eventually, replica_on
+from tests.postgres import Store, sql
 
 ROUNDS = 12
 

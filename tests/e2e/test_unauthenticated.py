@@ -13,7 +13,7 @@ from tests.bench.clients import Clients, asking
 from tests.bench.load import connect, post, status_from, status_of
 from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.service import PATIENCE_S, Service, action, context
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 UNKNOWN = 1_200
 EACH = 60

@@ -18,7 +18,7 @@ from app.core.kafka.bindings import rfc3339
 from app.formats.command_errors import UsageError
 from tests.client_runs import Run, run
 from tests.e2e.service import ADMIN, Json, Service, action, binding, context, eventually, replica_on
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 
 def store_time() -> datetime:

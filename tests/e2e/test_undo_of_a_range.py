@@ -15,7 +15,7 @@ from app.client.plan import apply
 from app.client.undo import command as undo
 from tests.client_runs import Run, run
 from tests.e2e.service import ADMIN, Json, Service, binding, context, eventually, replica_on
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 BOB = "User:bob"
 BOB_MAY = binding("kafka-cluster", BOB, "ALTER", resource_type="CLUSTER")

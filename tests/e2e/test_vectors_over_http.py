@@ -10,7 +10,7 @@ from app.core.kafka.validation import validate_new_acl
 from tests.differential.test_validation import FIVE, MAPPED, MAPPED_FILTERS, with_future_words
 from tests.e2e.service import Json, Service, context, replica_on
 from tests.images import acl_of
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 from tests.vectors.loader import Line, lines
 
 SCENARIOS = 60

@@ -16,9 +16,8 @@ from app.cli.verify import load as load_verify
 from app.client.watch import command as watch
 from app.formats.command_errors import CommandError
 from tests.client_runs import run
-from tests.e2e.postgres import OwnPostgres
 from tests.e2e.service import ADMIN, ROOT, Service, binding, context, eventually, replica_on
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 
 KLAMM = [sys.executable, "-c", "import sys; from app.cli.entry_point import main; sys.exit(main(sys.argv[1:]))"]
 PATIENCE_S = 60
@@ -134,7 +133,7 @@ def _verify_arguments(parser: object) -> None:
 
 
 def test_it_outlives_the_service_and_loses_nothing(tmp_path: Path) -> None:
-    with OwnPostgres(tmp_path / "data") as server:
+    with Postgres(tmp_path / "data") as server:
         server.start()
         dsn = server.new_store()
         with replica_on(dsn) as first:

@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from tests.e2e.asking import Asking
-from tests.e2e.postgres import Frozen, Store, processes_in, sql
 from tests.e2e.service import (
     ADMIN,
     PATIENCE_S,
@@ -42,6 +41,7 @@ from tests.e2e.workers import (
     starts,
     worker_of,
 )
+from tests.postgres import Frozen, Store, processes_in, sql
 
 QUESTION: Json = {"context": context("User:alice"), "actions": [action("orders"), action("payments")]}
 ANSWER = "ALLOWED,DENIED"

@@ -17,10 +17,10 @@ from typing import Self
 import asyncpg
 import httpx
 
-from tests.e2e.postgres import Store
 from tests.e2e.repeating import Repeating
 from tests.e2e.service import PATIENCE_S, ROOT, VARIABLES, Json, Service, client_of, eventually
 from tests.planted import hear, plant_password
+from tests.postgres import Store
 from tests.surroundings import without_ours
 
 _SERVING = re.compile(r"serving address=(\S+)")

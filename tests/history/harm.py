@@ -14,9 +14,9 @@ import httpx
 
 from tests.e2e.clusters import copy
 from tests.e2e.outside import Outside
-from tests.e2e.postgres import OwnPostgres
 from tests.e2e.service import action, binding, context, eventually
 from tests.history.members import Member
+from tests.postgres import Postgres
 from tests.proxy import Proxy
 
 _log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ _BACK_S = 120.0
 class Scene:
     """The store's server, the services on it and their followers, and the ways between follower and upstream."""
 
-    server: OwnPostgres
+    server: Postgres
     dsn: str
     members: Sequence[Member]
     ways: Sequence[Proxy]

@@ -11,7 +11,6 @@ from pathlib import Path
 from app.store.rows import acl_of
 from tests.e2e.crowd import Crowd
 from tests.e2e.outside import Outside
-from tests.e2e.postgres import OwnPostgres
 from tests.e2e.relay import relay_to
 from tests.e2e.service import ADMIN, eventually
 from tests.history.checker import Store, faults_of
@@ -19,6 +18,7 @@ from tests.history.clients import Asker, Client, Names, Writer
 from tests.history.harm import Harm, Scene, put_back
 from tests.history.members import Member, Reader
 from tests.history.observed import Observed
+from tests.postgres import Postgres
 from tests.proxy import Proxy
 
 _log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Outcome:
 @contextmanager
 def _scene(folder: Path, plan: Plan) -> Iterator[Scene]:
     with ExitStack() as stack:
-        server = stack.enter_context(OwnPostgres(folder / "postgres"))
+        server = stack.enter_context(Postgres(folder / "postgres"))
         dsn = server.new_store()
         members = [Member(name, {"KLAMM_DATABASE_URL": dsn}) for name in ("first", "second")]
         ways: list[Proxy] = []

@@ -24,7 +24,7 @@ from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from tests.integration.conftest import closed
-from tests.newborn import new_folder
+from tests.postgres import new_folder
 from tests.updates import create, created, topic
 
 

@@ -26,7 +26,7 @@ from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from tests.e2e.clusters import copy
 from tests.klamm import until
-from tests.newborn import new_folder
+from tests.postgres import new_folder
 from tests.unit.runtime.world import ROOT, STARTUP, acl, may_read, named
 from tests.updates import new
 

@@ -14,7 +14,7 @@ import pytest
 from app.cli.entry_point import main
 from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
-from tests.newborn import new_folder
+from tests.postgres import new_folder
 from tests.surroundings import of_a_command
 
 PASSWORD = "planted-4711-refused"

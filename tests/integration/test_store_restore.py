@@ -17,7 +17,7 @@ from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from app.store.writing.restored import begin_epoch
 from tests.database_roles import new_store_with_roles
-from tests.newborn import Postgres, new_folder
+from tests.postgres import Postgres, new_folder
 from tests.surroundings import of_a_command
 from tests.updates import create, topic
 

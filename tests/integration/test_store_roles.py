@@ -32,9 +32,8 @@ from tests.database_roles import (
     make_roles,
     psql,
 )
-from tests.e2e.postgres import run
 from tests.klamm import until
-from tests.newborn import new_folder
+from tests.postgres import new_folder, run
 from tests.updates import alter, create, created, delete, topic
 
 _numbers = itertools.count(1)

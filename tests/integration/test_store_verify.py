@@ -18,7 +18,7 @@ from app.core.mutations import CreateAcls
 from app.formats.database_url import DatabaseUrl
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
-from tests.newborn import Postgres
+from tests.postgres import Postgres
 from tests.updates import ACTOR, alter, create, delete, topic
 
 PAGE = Path(__file__).parents[2] / "docs" / "feed.md"

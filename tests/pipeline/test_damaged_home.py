@@ -16,8 +16,8 @@ from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.storage import Home
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
-from tests.newborn import new_folder
 from tests.pipeline.histories import password_of, run_job, write_history
+from tests.postgres import new_folder
 
 
 @dataclass(frozen=True)

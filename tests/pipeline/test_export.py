@@ -30,7 +30,6 @@ from app.store.embedded.server import EmbeddedPostgres
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from tests.database_roles import PASSWORD, DatabaseRoles, connected, new_store_with_roles
-from tests.newborn import new_folder
 from tests.pipeline.histories import (
     Run,
     exported_records,
@@ -42,6 +41,7 @@ from tests.pipeline.histories import (
     states,
     write_history,
 )
+from tests.postgres import new_folder
 
 _numbers = itertools.count(1)
 

@@ -1,20 +1,25 @@
-"""Newborn stores and data folders: each is a copy of one that was made the whole way, which takes half a second.
+"""PostgreSQL for tests: servers, newborn stores on them, and a look from outside now and then.
 
-A copied store gets a cluster id and an epoch of its own, as at birth. A copied data folder is initialised, not
-migrated: whoever starts on it makes its store. Copies of a folder share their password and PostgreSQL's own identifier.
+Each store and each data folder is a copy of one that was made the whole way, which takes half a second. A copied store
+gets a cluster id and an epoch of its own, as at birth. A copied folder is initialised, not migrated: whoever starts on
+it makes its store. Copies of a folder share their password and PostgreSQL's own identifier.
 """
 
 import asyncio
 import atexit
 import functools
 import itertools
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import asyncpg
@@ -47,7 +52,9 @@ class Postgres:
     def start(self) -> None:
         """Come up, unless it is there."""
         if self._server.pid is None:
-            self.dsn = self._server.start()
+            dsn = self._server.start()
+            assert self.dsn in ("", dsn)
+            self.dsn = dsn
 
     def stop(self) -> None:
         """Go away; what is committed stays."""
@@ -56,24 +63,91 @@ class Postgres:
     def new_store(self) -> str:
         """The DSN of a new database with a newborn store: all tables, no ACLs, an epoch of its own."""
         name = f"store_{next(self._numbers)}"
-        return outside_of_the_loop(new_store(self.dsn, name))
+        return run(new_store(self.dsn, name))
+
+    def processes(self) -> list[int]:
+        """The server's process and all of its backends."""
+        return processes_in(self.folder)
 
     def empty(self) -> str:
         """The DSN of a new database without a table."""
         name = f"empty_{next(self._numbers)}"
-        outside_of_the_loop(execute(self.dsn, f'CREATE DATABASE "{name}"'))
+        run(execute(self.dsn, f'CREATE DATABASE "{name}"'))
         return f"{self.dsn.rpartition('/')[0]}/{name}"
 
     def drop(self, dsn: str) -> None:
         """Drop this database with whatever is still connected to it."""
         name = dsn.rpartition("/")[2]
-        outside_of_the_loop(execute(self.dsn, f'DROP DATABASE "{name}" WITH (FORCE)'))
+        run(execute(self.dsn, f'DROP DATABASE "{name}" WITH (FORCE)'))
 
 
-def outside_of_the_loop(work: Coroutine[Any, Any, T]) -> T:
+@dataclass(frozen=True)
+class Store:
+    """A database with a store, and the server that it stands on."""
+
+    server: Postgres
+    dsn: str
+
+
+def processes_in(folder: Path) -> list[int]:
+    """Every process that works below this folder: PostgreSQL's do so in their data folder."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdecimal():
+            continue
+        try:
+            where = (process / "cwd").readlink()
+        except OSError:
+            continue  # it has ended meanwhile, or it is another user's
+        if where.is_relative_to(folder):
+            found.append(int(process.name))
+    return found
+
+
+class Frozen:
+    """These processes stand still for as long as the block lasts: their sockets stay open and say nothing."""
+
+    def __init__(self, processes: Iterable[int]) -> None:
+        self._processes = list(processes)
+
+    def __enter__(self) -> Self:
+        self._send(signal.SIGSTOP)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._send(signal.SIGCONT)
+
+    def _send(self, sig: int) -> None:
+        for each in self._processes:
+            try:
+                os.kill(each, sig)
+            except ProcessLookupError:
+                continue
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
     """Run it in a thread with a loop of its own: the test's loop, if there is one, stands still meanwhile."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
+
+
+def migrated(dsn: str) -> None:
+    run(migrate(DatabaseUrl.parse(dsn)))
+
+
+def sql(dsn: str, statement: str, *values: object) -> list[Sequence[Any]]:
+    """The rows of one statement over a connection of its own."""
+    return run(_sql(dsn, statement, values))
+
+
+async def _sql(dsn: str, statement: str, values: Sequence[object]) -> list[Sequence[Any]]:
+    connection = await asyncpg.connect(dsn, timeout=30)
+    try:
+        return [tuple(row) for row in await connection.fetch(statement, *values, timeout=60)]
+    finally:
+        await connection.close(timeout=30)
 
 
 async def new_store(server: str, name: str) -> str:
