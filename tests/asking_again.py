@@ -12,7 +12,7 @@ from tests.klamm import LIMIT_S
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
-class _AskingAgain(httpx.HTTPTransport):
+class AskingAgain(httpx.HTTPTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         deadline = time.monotonic() + LIMIT_S
         while True:
@@ -25,4 +25,4 @@ class _AskingAgain(httpx.HTTPTransport):
 
 
 def client_of(url: str, headers: Mapping[str, str] | None = None) -> httpx.Client:
-    return httpx.Client(base_url=url, headers=headers, timeout=LIMIT_S, transport=_AskingAgain())
+    return httpx.Client(base_url=url, headers=headers, timeout=LIMIT_S, transport=AskingAgain())

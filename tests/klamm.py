@@ -8,11 +8,11 @@ Without a socket, on a store in memory; the verbs are awaited:
 
 As a process of its own, here on a database of the session's PostgreSQL (the fixture `postgres`):
 
-    with replica(postgres.new_store()).ready() as klamm:
+    with replica_on(postgres.new_store()).ready() as klamm:
         klamm.create(acl("orders"))
         assert klamm.authorize("User:alice", action("orders")) == ["ALLOWED"]
 
-`over_socket("--data-dir", ...)` is any other process. What is heavy is imported where it is started.
+`over_socket("--data-dir", ...)` is any other process. What is heavy is imported where it is needed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,6 @@ LIMIT_S = 60.0  # of every wait: no machine is that slow
 SUPER_USER = "User:admin"
 ROOT = Path(__file__).parents[1]
 KLAMM = (str(Path(sys.executable).with_name("klamm")),)
-_SERVE = ("serve", "--port", "0")
 # The line that tells the address, in either form of the log.
 SERVING = re.compile(r"""serving(?: address=|","address":")([^\s"]+)""")
 # A suite that stops hundreds of services has no time to drain, and reads the log with its own eyes.
@@ -371,25 +370,27 @@ class Process:
 
 
 def over_socket(
-    *arguments: str, folder: Path = ROOT, initialises: bool = False, program: Sequence[str] = KLAMM, **settings: str
+    *arguments: str,
+    settings: Mapping[str, str] | None = None,
+    folder: Path = ROOT,
+    initialises: bool = False,
+    program: Sequence[str] = KLAMM,
 ) -> Process:
-    """A process of `klamm serve` on a free port, in this working folder; `settings` are environment variables.
-
-    It listens; `.ready()` waits until it has loaded. A data folder that is not there yet is a copy of an initialised
-    one, unless `initialises`.
+    """A process of `klamm serve` that listens on a free port; `.ready()` waits until it has loaded. `settings` are
+    environment variables. A data folder that is not there yet is a copy of an initialised one, unless `initialises`.
     """
     from tests.postgres import new_folder
 
     data_dir = folder / arguments[arguments.index("--data-dir") + 1] if "--data-dir" in arguments else None
     if data_dir is not None and not initialises:
         new_folder(data_dir)
-    return Process([*program, *_SERVE, *arguments], settings, folder, data_dir)
+    return Process([*program, "serve", "--port", "0", *arguments], settings or {}, folder, data_dir)
 
 
-def replica(source: str, **settings: str) -> Process:
+def replica_on(source: str, **settings: str) -> Process:
     """The same on the PostgreSQL of this DSN, or as a follower of the service at this http(s) address."""
     name = "KLAMM_UPSTREAM_URLS" if source.startswith("http") else "KLAMM_DATABASE_URL"
-    return Process([*KLAMM, *_SERVE], {name: source, **settings}, ROOT)
+    return over_socket(settings={name: source, **settings})
 
 
 def postgres(folder: Path) -> Postgres:

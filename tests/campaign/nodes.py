@@ -15,11 +15,11 @@ import httpx
 
 from tests.campaign.clocks import Clocks, inherited
 from tests.campaign.links import Link
-from tests.e2e.service import Json, Service, action, context
 from tests.kafka.authorizer import Authorizer, Host
 from tests.kafka.broker import Broker, free_ports, new_cluster_id
 from tests.kafka.jvm import Jvm
 from tests.kafka.wire import ALLOWED, REFUSED, Wire
+from tests.klamm import Json, Process, action, context, over_socket
 
 WHO = "User:alice"
 _ASKED_S = 4.0
@@ -121,7 +121,7 @@ class ServiceNode(Node):
         self.url = f"http://127.0.0.1:{free_ports(1)[0]}"
         self._arguments = ["--port", self.url.rpartition(":")[2], *arguments]
         self._variables = variables or {}
-        self._service: Service | None = None
+        self._service: Process | None = None
         self._said: list[str] = []
 
     def pid(self) -> int:
@@ -129,7 +129,7 @@ class ServiceNode(Node):
         return self._service.process.pid
 
     def _begin(self) -> None:
-        self._service = Service(self._arguments, self._variables)
+        self._service = over_socket(*self._arguments, settings=self._variables)
 
     def _end(self, sig: int) -> None:
         assert self._service is not None

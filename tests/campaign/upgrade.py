@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.campaign.journal import Journal
-from tests.e2e.service import ROOT, Service, action, binding
 from tests.kafka.authorizer import Authorizer, Host, build
 from tests.kafka.broker import free_ports
 from tests.kafka.jars import find_kafka
+from tests.klamm import ROOT, Process, acl, action, over_socket
 from tests.postgres import Postgres, sql
 from tests.surroundings import without_ours
 
@@ -64,7 +64,7 @@ class Mixture:
         folder.mkdir()
         self._ports = {name: str(port) for name, port in zip(("service", "follower"), free_ports(2), strict=True)}
         self.versions = dict(versions)
-        self._services: dict[str, Service] = {}
+        self._services: dict[str, Process] = {}
         self._hosts: dict[str, Host] = {}
         stack.callback(self._end_all)
         for part in ("service", "follower", "plugin"):
@@ -93,15 +93,17 @@ class Mixture:
             self._services.pop(part).stop(sig)
 
     @contextmanager
-    def second_service(self, version: Version) -> Iterator[Service]:
+    def second_service(self, version: Version) -> Iterator[Process]:
         """On the same store, as while replicas are replaced one by one."""
-        with Service(
-            [], {**version.variables, "KLAMM_DATABASE_URL": self._dsn}, folder=version.tree, program=version.program
+        with over_socket(
+            settings={**version.variables, "KLAMM_DATABASE_URL": self._dsn},
+            folder=version.tree,
+            program=version.program,
         ) as service:
             yield service.ready()
 
     @property
-    def service(self) -> Service:
+    def service(self) -> Process:
         return self._services["service"]
 
     def until_all_say(self, name: str, answer: str) -> dict[str, float]:
@@ -130,10 +132,12 @@ class Mixture:
             answers[each] = reply.json()["results"][0] if reply.is_success else str(reply.status_code)
         return answers
 
-    def _served(self, version: Version, part: str, arguments: list[str], more: Mapping[str, str]) -> Service:
-        return Service(
-            ["--port", self._ports[part], *arguments],
-            {**version.variables, **more},
+    def _served(self, version: Version, part: str, arguments: list[str], more: Mapping[str, str]) -> Process:
+        return over_socket(
+            "--port",
+            self._ports[part],
+            *arguments,
+            settings={**version.variables, **more},
             folder=version.tree,
             program=version.program,
         )
@@ -155,11 +159,11 @@ class Story:
         self._count = itertools.count(1)
         self._live: list[str] = []
 
-    def changes(self, when: str, service: Service | None = None) -> None:
+    def changes(self, when: str, service: Process | None = None) -> None:
         """A creation, then a deletion of what is there."""
         service = service or self._mixture.service
         name = f"topic-{next(self._count)}"
-        service.create(binding(name))
+        service.create(acl(name))
         self._expect(name, "ALLOWED", f"a creation {when}")
         if self._live:
             gone = self._live.pop()

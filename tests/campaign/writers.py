@@ -15,7 +15,7 @@ from app.core.epochs import next_epoch
 from tests.campaign.journal import Journal
 from tests.campaign.ledger import Ledger, Operation
 from tests.campaign.nodes import ServiceNode
-from tests.e2e.service import Json, binding, context
+from tests.klamm import Json, acl, context
 
 _EVERY_S = 0.25
 _WRITE_MS = 3_000
@@ -88,9 +88,7 @@ class Writer:
 
     def _create(self, node: ServiceNode, prefix: str) -> Operation | None:
         name = self._ledger.creating(prefix)
-        answer = self._post(
-            node, "/v1/acls", {"context": context(), "bindings": [binding(name)], "timeout_ms": _WRITE_MS}
-        )
+        answer = self._post(node, "/v1/acls", {"context": context(), "bindings": [acl(name)], "timeout_ms": _WRITE_MS})
         if answer is None or not answer["results"][0].get("created"):
             self._ledger.doubtful(name)
             return None

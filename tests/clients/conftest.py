@@ -9,7 +9,7 @@ import pytest
 from deploy.clients.generate import client
 from deploy.clients.tools import ToolMissingError
 from tests.clients.newer_service import newer_service
-from tests.e2e.service import Service, replica_on
+from tests.klamm import Process, replica_on
 from tests.postgres import Postgres
 
 ClientOf = Callable[[str], Path]
@@ -29,14 +29,14 @@ def client_of() -> ClientOf:
 
 
 @pytest.fixture(scope="session")
-def service(postgres: Postgres) -> Iterator[Service]:
+def service(postgres: Postgres) -> Iterator[Process]:
     """A service that is ready, and does not wait long for a state that it hasn't reached."""
     with replica_on(postgres.new_store(), KLAMM_REQUEST_TIMEOUT_MS="3000") as running:
         yield running.ready()
 
 
 @pytest.fixture(scope="session")
-def without_store() -> Iterator[Service]:
+def without_store() -> Iterator[Process]:
     """A service that serves, but whose database nobody has started."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

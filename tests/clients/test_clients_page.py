@@ -9,7 +9,7 @@ import pytest
 from deploy.clients.languages import HERE
 from tests.clients.conftest import ClientOf
 from tests.clients.programs_run import compiled_typescript, go, java, python, said
-from tests.e2e.service import ROOT, Service, action, binding
+from tests.klamm import ROOT, Process, acl, action
 
 PAGE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 JAVA = """\
@@ -52,9 +52,9 @@ FILES = {"python": "page.py", "java": "Page.java", "go": "page.go", "typescript"
 
 
 @pytest.fixture(scope="module")
-def token(service: Service) -> Iterator[str]:
+def token(service: Process) -> Iterator[str]:
     """The state in which alice may read what the page's programs ask for."""
-    made = service.create(binding("orders"))
+    made = service.create(acl("orders"))
     yield str(made["token"])
     service.delete({"resource_name": "orders"})
 
@@ -75,7 +75,7 @@ RUNS: dict[str, Callable[[Path, Path, Path], str]] = {
 
 @pytest.mark.parametrize("language", FENCES)
 def test_the_pages_program_asks_and_prints_the_decision_and_its_token(
-    client_of: ClientOf, service: Service, token: str, tmp_path: Path, language: str
+    client_of: ClientOf, service: Process, token: str, tmp_path: Path, language: str
 ) -> None:
     assert service.authorize("User:alice", action("orders"), at_least=token) == ["ALLOWED"]
     (block,) = re.findall(rf"^```{FENCES[language]}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -12,7 +12,7 @@ import pytest
 from tests.clients.conftest import ClientOf
 from tests.clients.programs_run import PROGRAMS, said
 from tests.clients.scripted_service import decision, refusal, scripted_service
-from tests.e2e.service import ROOT, Service, binding, eventually, replica_on
+from tests.klamm import ROOT, Process, acl, replica_on, wait_until
 from tests.postgres import Postgres
 
 ODD_NAME = 'orders "of" 100 % \\ für alle 🐙'
@@ -62,7 +62,7 @@ def test_it_asks_again_while_klamm_is_not_ready_and_gets_its_answer_once_it_is(
     own_server.start()
     dsn = own_server.new_store()
     with replica_on(dsn) as first:
-        first.ready().create(binding(ODD_NAME))
+        first.ready().create(acl(ODD_NAME))
     own_server.stop()
     program, environment = commands("sidecar")
     with replica_on(dsn) as service:
@@ -70,7 +70,7 @@ def test_it_asks_again_while_klamm_is_not_ready_and_gets_its_answer_once_it_is(
         with subprocess.Popen(
             [*program, *question], cwd=tmp_path, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
         ) as waiting:
-            eventually(lambda: refusals(service) >= 2, "it has asked, and asked again")
+            wait_until(lambda: refusals(service) >= 2, "it has asked, and asked again")
             assert waiting.poll() is None
             own_server.start()
             told, _ = waiting.communicate(timeout=120)
@@ -82,7 +82,7 @@ def test_it_asks_again_while_klamm_is_not_ready_and_gets_its_answer_once_it_is(
         assert (denied.stdout, denied.returncode) == (b"DENIED\n", 1)
 
 
-def refusals(service: Service) -> float:
+def refusals(service: Process) -> float:
     """How many authorize requests it has answered with a 5xx."""
     page = service.http.get("/metrics").text.splitlines()
     counted = [line for line in page if line.startswith("klamm_http_requests_total{") and '"authorize"' in line]

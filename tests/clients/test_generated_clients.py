@@ -12,7 +12,7 @@ from deploy.clients.kept import cache
 from tests.clients.conftest import ClientOf
 from tests.clients.newer_service import UNDERSTOOD
 from tests.clients.programs_run import PATIENCE_S, PROGRAMS, compiled_typescript, go, java, python, said
-from tests.e2e.service import ROOT, Service
+from tests.klamm import ROOT, Process
 
 
 @pytest.fixture(scope="module")
@@ -23,14 +23,14 @@ def typescript_programs(client_of: ClientOf, tmp_path_factory: pytest.TempPathFa
 
 
 def test_the_python_client_tells_a_whole_story(
-    client_of: ClientOf, service: Service, without_store: Service, tmp_path: Path
+    client_of: ClientOf, service: Process, without_store: Process, tmp_path: Path
 ) -> None:
     story = PROGRAMS / "python" / "story.py"
     assert python(client_of("python"), tmp_path, story, service.url, without_store.url) == "all right\n"
 
 
 def test_the_typescript_client_tells_a_whole_story(
-    typescript_programs: Path, service: Service, without_store: Service, tmp_path: Path
+    typescript_programs: Path, service: Process, without_store: Process, tmp_path: Path
 ) -> None:
     story = typescript_programs / "story.js"
     assert said(["node", story, service.url, without_store.url], tmp_path) == "all right\n"

@@ -11,7 +11,7 @@ import pytest
 from deploy.clients.kept import cache
 from deploy.clients.languages import HERE
 from tests.clients.conftest import ClientOf
-from tests.e2e.service import ROOT
+from tests.klamm import ROOT
 
 
 def generate(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

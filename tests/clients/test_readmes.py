@@ -10,18 +10,18 @@ import pytest
 
 from tests.clients.conftest import ClientOf
 from tests.clients.test_clients_page import FENCES, RUNS
-from tests.e2e.service import ROOT, Service, binding
+from tests.klamm import ROOT, Process, acl
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 FILES = {"python": "first.py", "java": "FirstCall.java", "go": "first.go", "typescript": "first.ts"}
 
 
 @pytest.fixture(scope="module")
-def with_example(service: Service) -> Iterator[Service]:
+def with_example(service: Process) -> Iterator[Process]:
     """A service with the ACL of examples/acls.json that the first calls ask for."""
     theirs = {"principal": "User:svc-checkout", "resource_name": "checkout."}
     assert [acl for acl in _examples() if acl.items() >= theirs.items() and acl["operation"] == "WRITE"]
-    service.create(binding("checkout.", pattern_type="PREFIXED", operation="WRITE", principal="User:svc-checkout"))
+    service.create(acl("checkout.", pattern_type="PREFIXED", operation="WRITE", principal="User:svc-checkout"))
     yield service
     service.delete(theirs)
 
@@ -37,7 +37,7 @@ def readme(client: Path) -> str:
 
 @pytest.mark.parametrize("language", FENCES)
 def test_the_first_call_of_the_readme_works_as_it_is_pasted(
-    client_of: ClientOf, with_example: Service, tmp_path: Path, language: str
+    client_of: ClientOf, with_example: Process, tmp_path: Path, language: str
 ) -> None:
     client = client_of(language)
     (block,) = re.findall(rf"^```{FENCES[language]}\n(.*?)^```", readme(client), re.MULTILINE | re.DOTALL)

@@ -13,12 +13,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.clients.programs_run import said
-from tests.e2e.service import ROOT, Service, binding, eventually
+from tests.klamm import ROOT, acl, over_socket, wait_until
 from tests.scripted_server import Answer, ScriptedServer, Step, hang_up, problem
 from tests.unit.client.watch.test_following import EPOCH, end, snapshot, stream, synced, torn
 
 HASH = "00" * 32
-ACL = {"id": "4f3e2d1c-6b7a-4859-9c0d-1e2f3a4b5c55", **binding('orders \u2028 "token":"x"')}
+ACL = {"id": "4f3e2d1c-6b7a-4859-9c0d-1e2f3a4b5c55", **acl('orders \u2028 "token":"x"')}
 
 
 _TOOLS = {"java": "javac", "go": "go", "node": "node"}
@@ -101,10 +101,10 @@ def test_it_goes_on_where_a_stream_broke_and_begins_anew_where_it_must(program: 
 
 @pytest.mark.full("the examples that watch, on a real service")
 def test_it_sees_the_changes_of_a_real_service(program: list[str], tmp_path: Path) -> None:
-    with Service(["--data-dir", str(tmp_path / "data")]) as service:
+    with over_socket("--data-dir", str(tmp_path / "data")) as service:
         service.ready()
         with following(program, service.url, tmp_path):
-            eventually(lambda: service.metric("klamm_watch_readers") == 1, "it watches")
-            service.create(binding("a\u2028b"), binding("c"))
+            wait_until(lambda: service.metric("klamm_watch_readers") == 1, "it watches")
+            service.create(acl("a\u2028b"), acl("c"))
             service.delete({"resource_name": "c"})
-            eventually(lambda: len(changes(tmp_path)) == 3, "it has seen all three")
+            wait_until(lambda: len(changes(tmp_path)) == 3, "it has seen all three")

@@ -15,7 +15,7 @@ from app import __version__
 from app.process.supervisor import END_TIMEOUT_S
 from app.settings.model import Settings
 from tests.deploy.manifests import DEPLOY, seconds
-from tests.e2e.service import Service
+from tests.klamm import over_socket
 from tests.planted import plant
 
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
@@ -141,7 +141,9 @@ def test_a_service_with_these_settings_lets_in_whom_the_script_has_given_tokens(
     (folder / "klamm.toml").write_text(text.replace('host = "0.0.0.0"', 'host = "127.0.0.1"'))
     url = folder / "url"
     url.write_text(migrated_database_url)
-    with Service([], {"KLAMM_DATABASE_URL_FILE": str(url), "KLAMM_LOG_FORMAT": "JSON"}, folder=folder) as service:
+    with over_socket(
+        settings={"KLAMM_DATABASE_URL_FILE": str(url), "KLAMM_LOG_FORMAT": "JSON"}, folder=folder
+    ) as service:
         for caller, path in (("platform", "/v1/acls/count"), ("prometheus", "/metrics")):
             token = (made / f"{caller}.token").read_text()
             answer = httpx.get(service.url + path, headers={"authorization": f"Bearer {token}"}, timeout=30)

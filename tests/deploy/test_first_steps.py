@@ -23,7 +23,7 @@ from tests.deploy.manifests import (
     pods_of,
 )
 from tests.deploy.test_probe import ask
-from tests.e2e.service import Service, action, context, eventually
+from tests.klamm import action, context, over_socket, wait_until
 from tests.planted import plant
 
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text()
@@ -63,10 +63,10 @@ def test_the_central_service_starts_with_its_settings_and_the_tokens_that_the_pa
     (folder / "klamm.toml").write_text(text)
     (central,) = [each for each in containers_of(pods_of(charted())) if each.spec["args"] == ["serve"]]
     variables = {name: value.replace("/run/secrets", str(secrets)) for name, value in environment(central.spec).items()}
-    with Service([], variables, folder=folder) as service:
+    with over_socket(settings=variables, folder=folder) as service:
         assert service.url.startswith("https://")
         asked = {"KLAMM_PORT": service.url.rpartition(":")[2]}
-        eventually(lambda: ask("/readyz", asked, folder).returncode == 0, "ready")
+        wait_until(lambda: ask("/readyz", asked, folder).returncode == 0, "ready")
         body = {"context": context("User:alice"), "actions": [action("orders")]}
         trusting = ssl.create_default_context(cafile=authority.file)
         with httpx.Client(base_url=service.url, verify=trusting) as http:

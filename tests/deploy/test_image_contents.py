@@ -18,7 +18,7 @@ import pytest
 
 from app import __version__
 from tests.deploy.containerfile import replay, stages
-from tests.e2e.service import SERVING, eventually
+from tests.klamm import SERVING, wait_until
 from tests.planted import plant_password
 
 NOBODY = 10001
@@ -127,8 +127,8 @@ def test_it_migrates_and_serves_with_nothing_to_write_to(image: Path, workers: i
         service = subprocess.Popen(command, cwd=image / "etc", stdout=log, stderr=log)
         try:
             url = _address(log.fileno(), service)
-            eventually(lambda: httpx.get(f"{url}/readyz", timeout=30).status_code == 200, "it is ready")
-            eventually(
+            wait_until(lambda: httpx.get(f"{url}/readyz", timeout=30).status_code == 200, "it is ready")
+            wait_until(
                 lambda: ("klamm_workers 2.0" in httpx.get(f"{url}/metrics", timeout=30).text) == (workers == 2),
                 "the workers are shown",
             )

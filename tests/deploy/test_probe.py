@@ -9,7 +9,7 @@ import pytest
 
 from tests.certificates import Authority
 from tests.deploy.manifests import DEPLOY
-from tests.e2e.service import Service, eventually
+from tests.klamm import Process, over_socket, wait_until
 
 PROBE = DEPLOY / "container" / "probe.py"
 
@@ -26,7 +26,7 @@ def ask(path: str, variables: Mapping[str, str], folder: Path) -> subprocess.Com
     )
 
 
-def port_of(service: Service) -> str:
+def port_of(service: Process) -> str:
     return service.url.rpartition(":")[2]
 
 
@@ -37,14 +37,14 @@ def test_the_image_runs_it_with_its_own_python_and_nothing_of_the_user_s() -> No
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/startupz"])
 def test_a_service_that_is_ready_passes(path: str, migrated_database_url: str, tmp_path: Path) -> None:
-    with Service([], {"KLAMM_DATABASE_URL": migrated_database_url}, folder=tmp_path) as service:
+    with over_socket(settings={"KLAMM_DATABASE_URL": migrated_database_url}, folder=tmp_path) as service:
         variables = {"KLAMM_PORT": port_of(service)}
-        eventually(lambda: ask(path, variables, tmp_path).returncode == 0, path)
+        wait_until(lambda: ask(path, variables, tmp_path).returncode == 0, path)
         assert ask(path, variables, tmp_path).stdout == ""
 
 
 def test_one_that_has_not_loaded_lives_and_is_not_ready_and_says_why(tmp_path: Path) -> None:
-    with Service([], {"KLAMM_DATABASE_URL": "postgresql://127.0.0.1:1/klamm"}, folder=tmp_path) as service:
+    with over_socket(settings={"KLAMM_DATABASE_URL": "postgresql://127.0.0.1:1/klamm"}, folder=tmp_path) as service:
         variables = {"KLAMM_PORT": port_of(service)}
         assert ask("/livez", variables, tmp_path).returncode == 0
         for path in ("/readyz", "/startupz"):
@@ -65,7 +65,7 @@ def test_port_and_tls_are_read_from_klamm_toml_as_the_service_reads_them(
     pair = Authority(tmp_path / "ca").certify("klamm")
     toml = tmp_path / "klamm.toml"
     toml.write_text(f'tls.certificate = "{pair.certificate}"\ntls.key = "{pair.key}"\n')
-    with Service([], {"KLAMM_DATABASE_URL": migrated_database_url}, folder=tmp_path) as service:
+    with over_socket(settings={"KLAMM_DATABASE_URL": migrated_database_url}, folder=tmp_path) as service:
         assert service.url.startswith("https://")
         toml.write_text(f'port = {port_of(service)}\ntls.certificate = "{pair.certificate}"\n')
         assert ask("/livez", {}, tmp_path).returncode == 0
@@ -83,7 +83,7 @@ def test_a_unix_socket_is_asked(migrated_database_url: str, tmp_path: Path) -> N
         stderr=subprocess.DEVNULL,
     )
     try:
-        eventually(lambda: ask("/readyz", variables, tmp_path).returncode == 0, "the socket answers")
+        wait_until(lambda: ask("/readyz", variables, tmp_path).returncode == 0, "the socket answers")
     finally:
         service.terminate()
         service.wait(60)

@@ -5,8 +5,9 @@ import time
 
 import httpx
 
+from tests.asking_again import client_of
 from tests.e2e.repeating import Repeating
-from tests.e2e.service import Json, Service, client_of
+from tests.klamm import Json, Process
 
 
 class Asking(Repeating):
@@ -15,7 +16,7 @@ class Asking(Repeating):
     `wrong` holds whatever came back that was not the expected results; `answers` counts all that came back.
     """
 
-    def __init__(self, service: Service, body: Json, expected: list[str], threads: int = 2) -> None:
+    def __init__(self, service: Process, body: Json, expected: list[str], threads: int = 2) -> None:
         self.answers = 0
         self.wrong: list[str] = []
         self.slowest_s = 0.0

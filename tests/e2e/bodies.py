@@ -5,10 +5,10 @@ from typing import Any
 
 import httpx
 
-from tests.e2e.service import ADMIN, Json, Service, action, binding, context
+from tests.klamm import SUPER_USER, Json, Process, acl, action, context
 
 ENDPOINT = {"listener_name": "PLAINTEXT", "security_protocol": "SSL", "host": "broker-1", "port": 9092}
-_CALLER = context(ADMIN, "10.1.2.3", listener_name="A", security_protocol="SSL", client_id="c")
+_CALLER = context(SUPER_USER, "10.1.2.3", listener_name="A", security_protocol="SSL", client_id="c")
 
 BODIES: dict[str, Json] = {
     "/v1/authorize": {"context": {**_CALLER, "request_type": 3}, "actions": [action("orders", pattern_type="LITERAL")]},
@@ -23,7 +23,7 @@ BODIES: dict[str, Json] = {
         "actions": [action("orders", pattern_type="LITERAL")],
         "about": {"principal": "User:bob", "client_address": "10.1.2.3"},
     },
-    "/v1/acls": {"context": _CALLER, "bindings": [binding("orders", pattern_type="LITERAL", host="*")]},
+    "/v1/acls": {"context": _CALLER, "bindings": [acl("orders", pattern_type="LITERAL", host="*")]},
     "/v1/acls/delete": {"context": _CALLER, "filters": [{"resource_name": "nobody made this", "resource_type": "ANY"}]},
     "/v1/acls/search": {"context": _CALLER, "filter": {"resource_name": "orders"}, "limit": 10},
     "/v1/who-can": {
@@ -37,7 +37,7 @@ BODIES: dict[str, Json] = {
     "/v1/history": {
         "context": _CALLER,
         "filter": {"resource_name": "orders", "resource_type": "TOPIC"},
-        "actor": ADMIN,
+        "actor": SUPER_USER,
         "comment": "OPS",
         "since": "2026-11-23T05:07:00.5+01:00",
         "until": "2099-12-31T18:00:00Z",
@@ -84,7 +84,7 @@ def pointers(problem: dict[str, Any]) -> set[str]:
     return {error["pointer"] for error in problem.get("errors", ())}
 
 
-def send(service: Service, path: str, content: bytes | Iterator[bytes], **headers: str) -> httpx.Response:
+def send(service: Process, path: str, content: bytes | Iterator[bytes], **headers: str) -> httpx.Response:
     """Post these bytes as JSON, in chunks if they come one by one; underscores in a header's name are hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return service.http.post(path, content=content, headers={**JSON_TYPE, **named})

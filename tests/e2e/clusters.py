@@ -16,7 +16,7 @@ import pytest
 
 from app.store.embedded.binaries import find_binaries
 from app.store.embedded.process import Launcher
-from tests.e2e.service import PATIENCE_S
+from tests.klamm import LIMIT_S
 from tests.postgres import sql
 
 
@@ -51,7 +51,7 @@ def standby_of(primary_dsn: str, folder: Path, primary_cluster: Path, port: int 
         yield dsn
     finally:
         server.send_signal(signal.SIGQUIT)
-        server.wait(PATIENCE_S)
+        server.wait(LIMIT_S)
 
 
 def promote(dsn: str) -> None:
@@ -71,11 +71,11 @@ def _back_up(primary_dsn: str, cluster: Path) -> None:
     if not program.exists():
         pytest.skip("there is no pg_basebackup beside postgres")
     command = [str(program), "-D", str(cluster), "-d", primary_dsn, "-R", "-X", "stream", "-c", "fast"]
-    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+    subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S)
 
 
 def _await_connections(dsn: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + LIMIT_S
     while True:
         try:
             sql(dsn, "SELECT 1")

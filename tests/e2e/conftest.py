@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.bodies import BODIES
-from tests.e2e.service import Service, replica_on
+from tests.klamm import Process, replica_on
 from tests.postgres import Postgres, Store, processes_in
 
 
 @pytest.fixture(scope="module")
-def service(postgres: Postgres) -> Iterator[Service]:
+def service(postgres: Postgres) -> Iterator[Process]:
     """One service for a module's tests, on a store of its own."""
     with replica_on(postgres.new_store()) as running:
         yield running.ready()
 
 
 @pytest.fixture(scope="module")
-def patient(service: Service) -> Iterator[Service]:
+def patient(service: Process) -> Iterator[Process]:
     """The same; after the module's tests it must still answer every route, and must not have logged a fault."""
     yield service
     for path, body in BODIES.items():

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
+from tests.asking_again import client_of
 from tests.e2e.history import History, offset_of
-from tests.e2e.service import PATIENCE_S, Json, action, client_of, context, eventually
+from tests.klamm import LIMIT_S, Json, action, context, wait_until
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -66,7 +67,7 @@ class Crowd:
     def let_ask(self, count: int = 10) -> None:
         """Wait for some more answers."""
         wanted = self._asked + count
-        eventually(lambda: self._asked >= wanted or not self.going, "more answers")
+        wait_until(lambda: self._asked >= wanted or not self.going, "more answers")
 
     def go_on_for(self, seconds: float) -> None:
         """Let them, unless one of them fails."""
@@ -112,7 +113,7 @@ def judge(answers: Sequence[Answer], resource_names: Sequence[str], history: His
     assert offsets == sorted(offsets), "an answer was older than the one before it"
 
 
-def seconds_until(check: Callable[[], bool], what: str, within_s: float = PATIENCE_S) -> float:
+def seconds_until(check: Callable[[], bool], what: str, within_s: float = LIMIT_S) -> float:
     """How long it took until the check held; looked at every millisecond."""
     began_at = time.monotonic()
     while not check():

@@ -16,7 +16,7 @@ from app.core.records import (
     record_hash,
 )
 from app.core.token import Token
-from tests.e2e.service import Json
+from tests.klamm import Json
 
 T = TypeVar("T")
 

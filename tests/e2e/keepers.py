@@ -9,7 +9,7 @@ import httpx
 
 from tests.e2e.crowd import Crowd
 from tests.e2e.history import History, offset_of
-from tests.e2e.service import PATIENCE_S, Json, binding, context
+from tests.klamm import LIMIT_S, Json, acl, context
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Update:
     @property
     def body(self) -> Json:
         name = self.key.name
-        change: Json = {"bindings": [binding(name)]} if self.create else {"filters": [{"resource_name": name}]}
+        change: Json = {"bindings": [acl(name)]} if self.create else {"filters": [{"resource_name": name}]}
         return {"context": context(), "timeout_ms": self.timeout_ms, **change}
 
 
@@ -60,7 +60,7 @@ class Keeper:
     def work(self, crowd: Crowd, urls: Sequence[str]) -> None:
         """Update one key after the other until the crowd is stopped, each at any of the replicas that there are now."""
         draw = random.Random(self.name)
-        with httpx.Client(timeout=PATIENCE_S) as http:
+        with httpx.Client(timeout=LIMIT_S) as http:
             while crowd.going:
                 key = draw.choice(self.keys)
                 url = draw.choice(urls)

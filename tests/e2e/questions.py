@@ -1,10 +1,10 @@
 """The same question on every route that decides, and who may be answered while the image can't be decided by."""
 
 from tests.e2e.bodies import refusal
-from tests.e2e.service import ADMIN, Json, Service, action, context
+from tests.klamm import SUPER_USER, Json, Process, action, context
 
 ALICE = context("User:alice")
-ROOT = context(ADMIN)
+ROOT = context(SUPER_USER)
 ORDERS = action("orders")
 DECISIONS: dict[str, Json] = {
     "/v1/authorize": {"actions": [ORDERS]},
@@ -14,7 +14,7 @@ DECISIONS: dict[str, Json] = {
 }
 
 
-def check_only_super_users_pass(service: Service) -> None:
+def check_only_super_users_pass(service: Process) -> None:
     for path, asked in DECISIONS.items():
         problem = refusal(service.http.post(path, json={"context": ALICE, **asked}), 503, "AUTHORIZER_NOT_READY")
         assert (problem["error_code"], problem["retriable"]) == (-1, True)
@@ -25,6 +25,6 @@ def check_only_super_users_pass(service: Service) -> None:
     assert answers["/v1/authorize-by-resource-type"] == {"result": "ALLOWED", "token": None}
 
 
-def answers(service: Service, principal: str, names: list[str], operation: str = "READ") -> list[str]:
+def answers(service: Process, principal: str, names: list[str], operation: str = "READ") -> list[str]:
     """Whether this caller may do this on each of the topics."""
     return service.authorize(principal, *[action(name, operation) for name in names])

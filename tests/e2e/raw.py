@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.e2e.service import PATIENCE_S, Service
+from tests.klamm import LIMIT_S, Process
 
 
 @contextmanager
-def connected(service: Service) -> Iterator[socket.socket]:
+def connected(service: Process) -> Iterator[socket.socket]:
     """A connection to the service."""
     host, port = service.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+    with socket.create_connection((host, int(port)), timeout=LIMIT_S) as connection:
         yield connection
 
 
-def exchange(service: Service, *parts: bytes, then_close: bool = True) -> bytes:
+def exchange(service: Process, *parts: bytes, then_close: bool = True) -> bytes:
     """Everything that comes back for these bytes, until the service hangs up or has nothing to say any more."""
     with connected(service) as connection:
         # It may hang up in the middle, which is its right.
@@ -44,18 +44,18 @@ def statuses(reply: bytes) -> list[int]:
     return [int(line.split(b" ")[1]) for line in reply.split(b"\r\n") if line.startswith(b"HTTP/1.")]
 
 
-def resident_bytes(service: Service) -> int:
+def resident_bytes(service: Process) -> int:
     """The memory of the service's process that is in RAM."""
     pages = Path(f"/proc/{service.process.pid}/statm").read_text(encoding="ascii").split()[1]
     return int(pages) * resource.getpagesize()
 
 
-def forget_peak(service: Service) -> None:
+def forget_peak(service: Process) -> None:
     """Have the peak of memory begin anew."""
     Path(f"/proc/{service.process.pid}/clear_refs").write_text("5", encoding="ascii")
 
 
-def peak_bytes(service: Service) -> int:
+def peak_bytes(service: Process) -> int:
     """The most memory that the service's process has had in RAM."""
     status = Path(f"/proc/{service.process.pid}/status").read_text(encoding="ascii")
     found = re.search(r"VmHWM:\s+(\d+) kB", status)

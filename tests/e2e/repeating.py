@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Self
 
-from tests.e2e.service import PATIENCE_S
+from tests.klamm import LIMIT_S
 
 
 class Repeating:
@@ -22,4 +22,4 @@ class Repeating:
     def __exit__(self, *_: object) -> None:
         self.done.set()
         for thread in self._threads:
-            thread.join(PATIENCE_S)
+            thread.join(LIMIT_S)

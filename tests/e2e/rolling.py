@@ -14,7 +14,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from tests.e2e.repeating import Repeating
-from tests.e2e.service import PATIENCE_S, Json, action, binding, context
+from tests.klamm import LIMIT_S, Json, acl, action, context
 
 POLL_S = 0.1
 DELAY_S = 1.0
@@ -130,7 +130,7 @@ class Traffic:
                 reply = connection.post("/v1/authorize", QUESTION)
                 fault = None if reply["results"] == RESULTS else f"{reply}"
             else:
-                reply = connection.post("/v1/acls", {"context": context(), "bindings": [binding(name)]})
+                reply = connection.post("/v1/acls", {"context": context(), "bindings": [acl(name)]})
                 fault = None if reply["results"][0]["created"] else f"{reply}"
         except (OSError, ValueError, LookupError) as error:
             fault = f"{number} at {time.monotonic() - self._began_at:.3f} s, {connection.what}: {error!r}"
@@ -167,10 +167,10 @@ class _Connection:
 
         Asks again where other processes have the replica's core, so that it is overloaded: nothing was done then.
         """
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + LIMIT_S
         while (reply := self._answer(path, body)) is None:
             if time.monotonic() > deadline:
-                raise ValueError(f"overloaded for {PATIENCE_S:g} s")
+                raise ValueError(f"overloaded for {LIMIT_S:g} s")
             self.asked_again += 1
             time.sleep(POLL_S)
         return reply
@@ -208,7 +208,7 @@ class _Connection:
             self._turn += 1
             self.url, self.age = urls[self._turn % len(urls)], 0
             address = urlsplit(self.url)
-            self._stream = socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S)
+            self._stream = socket.create_connection((address.hostname, address.port), timeout=LIMIT_S)
             self._stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self._stream
 
@@ -220,7 +220,7 @@ def _has_ended(stream: socket.socket) -> bool:
     except BlockingIOError:
         return False
     finally:
-        stream.settimeout(PATIENCE_S)
+        stream.settimeout(LIMIT_S)
 
 
 def _reply_on(stream: socket.socket) -> tuple[int, bytes, bytes]:

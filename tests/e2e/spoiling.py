@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.e2e.bodies import BODIES
-from tests.e2e.service import ROOT, Json
+from tests.klamm import ROOT, Json
 
 Place = tuple[str | int, ...]
 Change = Callable[[Any], object]

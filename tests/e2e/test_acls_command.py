@@ -17,8 +17,8 @@ import yaml
 from app.client.acls.command import main as run_acls
 from app.core.kafka.bindings import NewAcl
 from app.formats.registry import format_named, read_entries
-from tests.e2e.service import ADMIN, Service, binding
 from tests.kafka_acls_tool import FAILED, ordered, story
+from tests.klamm import SUPER_USER, Process, acl
 
 KLAMM = [
     sys.executable,
@@ -32,12 +32,14 @@ NOBODY_ANSWERED = "no answer on standard input"
 
 
 @pytest.fixture(autouse=True)
-def _no_acls(service: Service) -> None:
+def _no_acls(service: Process) -> None:
     """Each test begins with an empty store."""
     service.delete({})
 
 
-def klamm(service: Service, *words: str, answers: str = "", principal: str = ADMIN) -> subprocess.CompletedProcess[str]:
+def klamm(
+    service: Process, *words: str, answers: str = "", principal: str = SUPER_USER
+) -> subprocess.CompletedProcess[str]:
     """The command as an operator runs it, in a process of its own."""
     done = subprocess.run(
         [*KLAMM, "--klamm", service.url, "--as", principal, *words],
@@ -55,21 +57,21 @@ def besides_warnings(err: str) -> str:
     return "".join(line for line in err.splitlines(keepends=True) if not line.startswith("klamm acls: warning: "))
 
 
-def add(service: Service, *words: str) -> str:
+def add(service: Process, *words: str) -> str:
     done = klamm(service, "--add", *words)
     assert (done.returncode, besides_warnings(done.stderr)) == (0, ""), done.stdout
     return done.stdout
 
 
-def entries(service: Service) -> set[tuple[str, str, str, str]]:
+def entries(service: Process) -> set[tuple[str, str, str, str]]:
     return {(each["resource_name"], each["principal"], each["host"], each["operation"]) for each in service.acls()}
 
 
-def test_the_whole_recorded_story_comes_out_as_from_kafka_s_own_tool(service: Service) -> None:
+def test_the_whole_recorded_story_comes_out_as_from_kafka_s_own_tool(service: Process) -> None:
     for said in story():
         out, err = io.StringIO(), io.StringIO()
         # In this process: a hundred starts of Python would take minutes.
-        code = run_acls(["--klamm", service.url, "--as", ADMIN, *said.words], out, err, io.StringIO())
+        code = run_acls(["--klamm", service.url, "--as", SUPER_USER, *said.words], out, err, io.StringIO())
         ours = out.getvalue()
         expected = said.out
         if FAILED in expected:
@@ -80,7 +82,7 @@ def test_the_whole_recorded_story_comes_out_as_from_kafka_s_own_tool(service: Se
         assert code == said.exit, said.words
 
 
-def test_distinguished_names_and_unicode_come_through_whole(service: Service) -> None:
+def test_distinguished_names_and_unicode_come_through_whole(service: Process) -> None:
     added = add(
         service, "--allow-principal", DN, "--allow-principal", "User:Ÿ=é", "--operation", "read", "--topic", "日本, x"
     )
@@ -98,7 +100,7 @@ def test_distinguished_names_and_unicode_come_through_whole(service: Service) ->
     assert entries(service) == {("日本, x", DN, "*", "READ"), ("日本, x", "User:Ÿ=é", "*", "READ")}
 
 
-def test_what_is_there_is_not_added_again(service: Service) -> None:
+def test_what_is_there_is_not_added_again(service: Process) -> None:
     words = ("--allow-principal", "User:a", "--operation", "Read", "--topic", "t")
     add(service, *words)
     assert add(service, *words) == (
@@ -110,7 +112,7 @@ def test_what_is_there_is_not_added_again(service: Service) -> None:
 @pytest.mark.parametrize(
     ("answer", "gone"), [("y\n", True), ("Y\n", True), ("y", True), ("n\n", False), ("yes\n", False), ("\n", False)]
 )
-def test_removal_asks_first(service: Service, answer: str, *, gone: bool) -> None:
+def test_removal_asks_first(service: Process, answer: str, *, gone: bool) -> None:
     add(service, "--allow-principal", DN, "--operation", "Read", "--topic", "t")
     done = klamm(service, "--remove", "--allow-principal", DN, "--operation", "Read", "--topic", "t", answers=answer)
     assert (done.returncode, done.stderr) == (0, "")
@@ -122,7 +124,7 @@ def test_removal_asks_first(service: Service, answer: str, *, gone: bool) -> Non
     assert (entries(service) == set()) is gone
 
 
-def test_removal_asks_for_each_resource_and_takes_each_answer(service: Service) -> None:
+def test_removal_asks_for_each_resource_and_takes_each_answer(service: Process) -> None:
     add(service, "--allow-principal", "User:a", "--topic", "a", "--topic", "b", "--topic", "c")
     done = klamm(service, "--remove", "--topic", "a", "--topic", "b", "--topic", "c", answers="y\nn\ny\n")
     assert done.returncode == 0
@@ -130,7 +132,7 @@ def test_removal_asks_for_each_resource_and_takes_each_answer(service: Service) 
     assert {each[0] for each in entries(service)} == {"b"}
 
 
-def test_nobody_to_answer_is_a_failure_and_removes_nothing(service: Service) -> None:
+def test_nobody_to_answer_is_a_failure_and_removes_nothing(service: Process) -> None:
     add(service, "--allow-principal", "User:a", "--topic", "a")
     done = klamm(service, "--remove", "--topic", "a")
     assert done.returncode == 1
@@ -139,14 +141,14 @@ def test_nobody_to_answer_is_a_failure_and_removes_nothing(service: Service) -> 
     assert len(entries(service)) == 1
 
 
-def test_force_does_not_ask(service: Service) -> None:
+def test_force_does_not_ask(service: Process) -> None:
     add(service, "--allow-principal", "User:a", "--topic", "a")
     done = klamm(service, "--remove", "--topic", "a", "--force")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert entries(service) == set()
 
 
-def test_the_order_is_the_same_whatever_the_order_of_the_words(service: Service) -> None:
+def test_the_order_is_the_same_whatever_the_order_of_the_words(service: Process) -> None:
     topics = ["b", "a", "c"]
     words = [word for topic in topics for word in ("--topic", topic)]
     forward = add(service, "--allow-principal", "User:b", "--allow-principal", "User:a", *words)
@@ -164,7 +166,7 @@ def test_the_order_is_the_same_whatever_the_order_of_the_words(service: Service)
 
 
 @pytest.mark.parametrize("form", ["json", "yaml", "csv"])
-def test_programs_get_what_was_added_listed_and_removed(service: Service, form: str) -> None:
+def test_programs_get_what_was_added_listed_and_removed(service: Process, form: str) -> None:
     def fields(text: str) -> list[tuple[str, str, str]]:
         if form == "csv":
             rows = list(csv.DictReader(io.StringIO(text, newline="")))
@@ -181,7 +183,7 @@ def test_programs_get_what_was_added_listed_and_removed(service: Service, form: 
     assert fields(klamm(service, "--list", "--output", form).stdout) == []
 
 
-def test_questions_are_kept_out_of_what_programs_read(service: Service) -> None:
+def test_questions_are_kept_out_of_what_programs_read(service: Process) -> None:
     add(service, "--allow-principal", "User:a", "--topic", "a")
     done = klamm(service, "--remove", "--topic", "a", "--output", "json", answers="y\n")
     assert done.returncode == 0
@@ -189,14 +191,14 @@ def test_questions_are_kept_out_of_what_programs_read(service: Service) -> None:
     assert done.stderr.startswith("Are you sure")
 
 
-def test_a_right_that_is_missing_is_told_in_kafka_s_manner(service: Service) -> None:
+def test_a_right_that_is_missing_is_told_in_kafka_s_manner(service: Process) -> None:
     done = klamm(service, "--list", principal="User:mallory")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith(f"{FAILED}CLUSTER_AUTHORIZATION_FAILED: ")
     assert done.stdout.count("\n") == 1
 
 
-def test_an_acl_that_the_service_refuses_is_told_and_its_neighbours_are_made(service: Service) -> None:
+def test_an_acl_that_the_service_refuses_is_told_and_its_neighbours_are_made(service: Process) -> None:
     words = ("--allow-principal", "User:a", "--allow-host", "10.0.0.0/33", "--allow-host", "10.0.0.1", "--topic", "t")
     done = klamm(service, "--add", "--operation", "Read", *words)
     assert done.returncode == 1
@@ -204,19 +206,19 @@ def test_an_acl_that_the_service_refuses_is_told_and_its_neighbours_are_made(ser
     assert entries(service) == {("t", "User:a", "10.0.0.1", "READ")}
 
 
-def test_more_acls_than_a_page_are_listed_whole(service: Service) -> None:
-    service.create(*[binding(f"topic-{number:04}", "User:many") for number in range(2_300)])
+def test_more_acls_than_a_page_are_listed_whole(service: Process) -> None:
+    service.create(*[acl(f"topic-{number:04}", "User:many") for number in range(2_300)])
     done = klamm(service, "--list", "--output", "csv")
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 2_301
 
 
-def test_a_terminal_is_spared_what_would_move_its_cursor(service: Service) -> None:
-    service.create(binding("t", "User:\x1b[2Jx"))
+def test_a_terminal_is_spared_what_would_move_its_cursor(service: Process) -> None:
+    service.create(acl("t", "User:\x1b[2Jx"))
     parent, child = pty.openpty()
     try:
         done = subprocess.run(
-            [*KLAMM, "--klamm", service.url, "--as", ADMIN, "--list"],
+            [*KLAMM, "--klamm", service.url, "--as", SUPER_USER, "--list"],
             stdout=child,
             cwd=ROOT,
             timeout=PATIENCE_S,
@@ -232,10 +234,10 @@ def test_a_terminal_is_spared_what_would_move_its_cursor(service: Service) -> No
     assert "User:\x1b[2Jx" in klamm(service, "--list").stdout
 
 
-def test_no_acl_passes_for_another_one_in_a_file(service: Service) -> None:
+def test_no_acl_passes_for_another_one_in_a_file(service: Process) -> None:
     service.create(
-        binding("t", "User:x, host=*, operation=READ, permissionType=ALLOW)\n\t(principal=User:evil"),
-        binding(
+        acl("t", "User:x, host=*, operation=READ, permissionType=ALLOW)\n\t(principal=User:evil"),
+        acl(
             "r, patternType=LITERAL)`:\n\t(principal=User:evil, host=*, operation=ALL, permissionType=ALLOW)\r\n\r\n"
             "Current ACLs for resource `ResourcePattern(resourceType=TOPIC, name=z",
             "User:y",
@@ -250,9 +252,9 @@ def test_no_acl_passes_for_another_one_in_a_file(service: Service) -> None:
     }
 
 
-def test_a_file_of_properties_says_who_asks(service: Service, tmp_path: Path) -> None:
+def test_a_file_of_properties_says_who_asks(service: Process, tmp_path: Path) -> None:
     config = tmp_path / "client.properties"
-    config.write_text(f"principal={ADMIN}\nrequest.timeout.ms=20000\n")
+    config.write_text(f"principal={SUPER_USER}\nrequest.timeout.ms=20000\n")
     done = subprocess.run(
         [*KLAMM, "--klamm", service.url, "--command-config", str(config), "--list"],
         capture_output=True,
@@ -263,7 +265,7 @@ def test_a_file_of_properties_says_who_asks(service: Service, tmp_path: Path) ->
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_an_end_is_given_shown_changed_and_lifted(service: Service) -> None:
+def test_an_end_is_given_shown_changed_and_lifted(service: Process) -> None:
     words = ["--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders"]
     assert "already exists" not in add(service, *words, "--expires", "8h")
     (made,) = service.acls()
@@ -280,7 +282,7 @@ def test_an_end_is_given_shown_changed_and_lifted(service: Service) -> None:
     assert [(each["id"], each["expires_at"]) for each in service.acls()] == [(made["id"], None)]
 
 
-def test_an_end_that_can_not_be_is_refused_before_the_service_is_asked(service: Service) -> None:
+def test_an_end_that_can_not_be_is_refused_before_the_service_is_asked(service: Process) -> None:
     words = ["--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders"]
     for action, end, why in (
         ("--add", "soon", "--expires: `soon` is not a time"),
@@ -292,7 +294,7 @@ def test_an_end_that_can_not_be_is_refused_before_the_service_is_asked(service: 
     assert service.acls() == []
 
 
-def test_an_owner_and_a_comment_are_given_shown_and_taken_back(service: Service) -> None:
+def test_an_owner_and_a_comment_are_given_shown_and_taken_back(service: Process) -> None:
     words = ["--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders"]
     add(service, *words, "--owner", "orders team", "--expires", "8h", "--comment", "OPS-7")
     (made,) = service.acls()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.bodies import BODIES, LARGE, pointers, refusal, send
 from tests.e2e.raw import forget_peak, peak_bytes
-from tests.e2e.service import Json, Service, action, binding, context
+from tests.klamm import Json, Process, acl, action, context
 
 MIB = 1024 * 1024
 LIMITS = {path: (8 if path in LARGE else 1) * MIB for path in BODIES}
@@ -20,7 +20,7 @@ each_limit = pytest.mark.parametrize("path", ["/v1/authorize", "/v1/acls"])
 
 
 @pytest.mark.parametrize("path", BODIES)
-def test_every_route_refuses_over_the_socket_what_it_refuses_in_process(patient: Service, path: str) -> None:
+def test_every_route_refuses_over_the_socket_what_it_refuses_in_process(patient: Process, path: str) -> None:
     body = BODIES[path]
     valid = json.dumps(body).encode()
     assert send(patient, path, valid).status_code == 200
@@ -48,7 +48,7 @@ def chunks_of(content: bytes) -> Iterator[bytes]:
 
 
 @each_limit
-def test_a_body_may_be_as_large_as_the_limit_and_no_larger(patient: Service, path: str) -> None:
+def test_a_body_may_be_as_large_as_the_limit_and_no_larger(patient: Process, path: str) -> None:
     limit = LIMITS[path]
     for content in (padded(path, limit), chunks_of(padded(path, limit))):
         assert send(patient, path, content).status_code == 200
@@ -68,7 +68,7 @@ WIDE: dict[str, Callable[[str], str]] = {
 
 @each_limit
 @pytest.mark.parametrize("what", WIDE)
-def test_a_body_of_very_many_faults_costs_little(patient: Service, path: str, what: str) -> None:
+def test_a_body_of_very_many_faults_costs_little(patient: Process, path: str, what: str) -> None:
     """Each error found costs a kilobyte and a moment: nobody's answer waits for half a million of them."""
     content = WIDE[what](json.dumps(BODIES[path])).encode()
     forget_peak(patient)
@@ -86,10 +86,10 @@ def _with_entries(text: str, entry: str, count: int) -> str:
 
 
 def body_of_many(count: int) -> Json:
-    return {"context": context(), "bindings": [binding(f"topic-{n}") for n in range(count)]}
+    return {"context": context(), "bindings": [acl(f"topic-{n}") for n in range(count)]}
 
 
-def test_the_larger_limit_is_for_acls_only(patient: Service) -> None:
+def test_the_larger_limit_is_for_acls_only(patient: Process) -> None:
     assert len(json.dumps(body_of_many(10_000))) > MIB
     names = [action("x" * 1200) for _ in range(1000)]
     problem = refusal(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.bodies import BODIES
 from tests.e2e.raw import connected, exchange, received, resident_bytes, statuses
-from tests.e2e.service import Json, Service, action, binding, context
+from tests.klamm import Json, Process, acl, action, context
 
 MIB = 1024 * 1024
 BODY = json.dumps(BODIES["/v1/authorize"]).encode()
@@ -58,7 +58,7 @@ NO_REQUESTS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("what", NO_REQUESTS)
-def test_what_is_no_request_is_refused_or_left(patient: Service, what: str) -> None:
+def test_what_is_no_request_is_refused_or_left(patient: Process, what: str) -> None:
     came = statuses(exchange(patient, NO_REQUESTS[what]))
     assert len(came) <= 1, "bytes behind a bad request were taken for another one"
     assert all(400 <= status < 500 for status in came) or came == [501]
@@ -75,14 +75,14 @@ SHORT: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("what", SHORT)
-def test_a_client_that_leaves_in_the_middle_gets_no_decision(patient: Service, what: str) -> None:
+def test_a_client_that_leaves_in_the_middle_gets_no_decision(patient: Process, what: str) -> None:
     assert b"ALLOWED" not in exchange(patient, SHORT[what])
     create = SHORT[what].replace(b"/v1/authorize", b"/v1/acls").replace(BODY, CREATE).replace(BODY[:20], CREATE[:20])
     exchange(patient, create)
     assert patient.http.get("/livez").status_code == 200
 
 
-def test_random_bytes_do_no_harm(patient: Service) -> None:
+def test_random_bytes_do_no_harm(patient: Process) -> None:
     seeded = random.Random(4400)
     for size in (1, 7, 100, 1_000, 100_000):
         for _ in range(20):
@@ -90,7 +90,7 @@ def test_random_bytes_do_no_harm(patient: Service) -> None:
             assert [status for status in came if not 400 <= status < 500] == []
 
 
-def test_a_valid_request_with_a_flipped_byte_never_faults(patient: Service) -> None:
+def test_a_valid_request_with_a_flipped_byte_never_faults(patient: Process) -> None:
     request = HEAD + LENGTH + b"\r\n" + BODY
     seeded = random.Random(4401)
     for _ in range(400):
@@ -101,7 +101,7 @@ def test_a_valid_request_with_a_flipped_byte_never_faults(patient: Service) -> N
 
 
 @pytest.mark.parametrize("length", [8 * MIB + 1, 2**31, 2**53, 2**63 - 1])
-def test_a_body_that_is_announced_too_large_is_refused_before_it_comes(patient: Service, length: int) -> None:
+def test_a_body_that_is_announced_too_large_is_refused_before_it_comes(patient: Process, length: int) -> None:
     for path in BODIES:
         head = HEAD.replace(b"/v1/authorize", path.encode())
         with connected(patient) as connection:
@@ -109,7 +109,7 @@ def test_a_body_that_is_announced_too_large_is_refused_before_it_comes(patient: 
             assert statuses(connection.recv(65_536)) == [413]
 
 
-def test_a_body_without_an_end_is_refused_and_never_kept(patient: Service) -> None:
+def test_a_body_without_an_end_is_refused_and_never_kept(patient: Process) -> None:
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     before = resident_bytes(patient)
     for path in BODIES:
@@ -124,7 +124,7 @@ def test_a_body_without_an_end_is_refused_and_never_kept(patient: Service) -> No
     assert resident_bytes(patient) < before + 100 * MIB
 
 
-def test_expect_100_continue_is_obeyed(patient: Service) -> None:
+def test_expect_100_continue_is_obeyed(patient: Process) -> None:
     with connected(patient) as connection:
         connection.sendall(HEAD + LENGTH + b"Expect: 100-continue\r\n\r\n")
         assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
@@ -133,10 +133,10 @@ def test_expect_100_continue_is_obeyed(patient: Service) -> None:
         assert b'{"results":["ALLOWED"]' in received(connection)
 
 
-def test_requests_in_a_row_on_one_connection_are_answered_in_order(patient: Service) -> None:
+def test_requests_in_a_row_on_one_connection_are_answered_in_order(patient: Process) -> None:
     """Pipelined, split anywhere."""
     bodies = [question_of(name) for name in ("a", "b", "c")]
-    patient.create(binding("b", "User:pipe"))
+    patient.create(acl("b", "User:pipe"))
     stream = b"".join(HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in bodies)
     for size in (1, 3, 50, len(stream)):
         parts = [stream[start : start + size] for start in range(0, len(stream), size)]
@@ -156,12 +156,12 @@ def question_of(name: str) -> bytes:
     return json.dumps(body).encode()
 
 
-def test_http_1_0_is_answered(patient: Service) -> None:
+def test_http_1_0_is_answered(patient: Process) -> None:
     reply = exchange(patient, HEAD.replace(b"HTTP/1.1", b"HTTP/1.0") + LENGTH + b"\r\n" + BODY, then_close=False)
     assert statuses(reply) == [200]
 
 
-def test_an_offer_to_upgrade_does_not_lead_to_a_wrong_answer(patient: Service) -> None:
+def test_an_offer_to_upgrade_does_not_lead_to_a_wrong_answer(patient: Process) -> None:
     for offer in (b"h2c", b"websocket", b"TLS/1.0"):
         offered = HEAD + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: %b\r\nHTTP2-Settings: AAEA\r\n" % offer
         reply = exchange(patient, offered + LENGTH + b"\r\n" + BODY)
@@ -169,17 +169,17 @@ def test_an_offer_to_upgrade_does_not_lead_to_a_wrong_answer(patient: Service) -
         assert statuses(reply)[0] in (200, 400)
 
 
-def test_hundreds_of_silent_connections_hinder_nobody(patient: Service) -> None:
+def test_hundreds_of_silent_connections_hinder_nobody(patient: Process) -> None:
     with ExitStack() as stack:
         for n in range(300):
             connection = stack.enter_context(connected(patient))
             if n % 3:
                 connection.sendall((HEAD + LENGTH)[: n % 60])
         assert patient.authorize("User:nobody", action("orders")) == ["DENIED"]
-        assert patient.create(binding(f"silent-{n}"))["results"][0]["created"]
+        assert patient.create(acl(f"silent-{n}"))["results"][0]["created"]
 
 
-def test_a_body_that_stops_coming_is_given_up(patient: Service) -> None:
+def test_a_body_that_stops_coming_is_given_up(patient: Process) -> None:
     with ExitStack() as stack:
         slow = [stack.enter_context(connected(patient)) for _ in BODIES]
         for connection, path in zip(slow, BODIES, strict=True):
@@ -187,10 +187,10 @@ def test_a_body_that_stops_coming_is_given_up(patient: Service) -> None:
         assert [statuses(connection.recv(65_536)) for connection in slow] == [[408]] * len(slow)
 
 
-def test_a_create_whose_client_leaves_is_all_or_nothing(patient: Service) -> None:
+def test_a_create_whose_client_leaves_is_all_or_nothing(patient: Process) -> None:
     """It is written or it is not; whichever, the service goes on and the same create can be repeated."""
     for n in range(30):
-        body = json.dumps({"context": context(), "bindings": [binding(f"left-{n}-{m}") for m in range(20)]}).encode()
+        body = json.dumps({"context": context(), "bindings": [acl(f"left-{n}-{m}") for m in range(20)]}).encode()
         head = HEAD.replace(b"/v1/authorize", b"/v1/acls") + b"Content-Length: %d\r\n\r\n" % len(body)
         with connected(patient) as connection:
             connection.sendall(head + body[: len(body) - n % 3])
@@ -203,8 +203,8 @@ def test_a_create_whose_client_leaves_is_all_or_nothing(patient: Service) -> Non
 
     for n in range(20):
         # Whatever was on its way to the store has been written before this one.
-        patient.create(binding(f"behind-{n}"))
+        patient.create(acl(f"behind-{n}"))
         assert set(counts()) <= {0, 20}
     assert [count for n, count in enumerate(counts()) if n % 3] == [0] * 20
-    again = patient.create(*[binding(f"left-{n}-0") for n in range(30)])
+    again = patient.create(*[acl(f"left-{n}-0") for n in range(30)])
     assert {result["code"] for result in again["results"]} == {"NONE"}

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.e2e.bodies import BODIES, pointers, problem_in, refusal
-from tests.e2e.service import Json, Service, action, binding, context
+from tests.klamm import Json, Process, acl, action, context
 
 NO_COLON = (
     "Could not parse principal from `{}` (no colon is present separating the principal type from the principal name)"
@@ -42,11 +42,11 @@ REFUSED_BINDINGS: list[tuple[Json, str]] = [
 ]
 
 
-def test_each_refused_binding_has_kafkas_text_and_hinders_no_neighbour(patient: Service) -> None:
-    good = [binding(f"good-{n}") for n in range(len(REFUSED_BINDINGS) + 1)]
+def test_each_refused_binding_has_kafkas_text_and_hinders_no_neighbour(patient: Process) -> None:
+    good = [acl(f"good-{n}") for n in range(len(REFUSED_BINDINGS) + 1)]
     mixed = [good[0]]
     for (wrong, _), neighbour in zip(REFUSED_BINDINGS, good[1:], strict=True):
-        mixed += [binding("orders", **wrong), neighbour]
+        mixed += [acl("orders", **wrong), neighbour]
     results = patient.create(*mixed)["results"]
     assert [result["created"] for result in results] == [n % 2 == 0 for n in range(len(mixed))]
     for (wrong, text), result in zip(REFUSED_BINDINGS, results[1::2], strict=True):
@@ -68,9 +68,9 @@ REFUSED_FILTERS: list[tuple[Json, str]] = [
 ]
 
 
-def test_each_refused_filter_has_kafkas_text_and_hinders_no_neighbour(patient: Service) -> None:
+def test_each_refused_filter_has_kafkas_text_and_hinders_no_neighbour(patient: Process) -> None:
     names = [f"doomed-{n}" for n in range(len(REFUSED_FILTERS))]
-    patient.create(*[binding(name) for name in names])
+    patient.create(*[acl(name) for name in names])
     filters: list[Json] = []
     for (wrong, _), name in zip(REFUSED_FILTERS, names, strict=True):
         filters += [wrong, {"resource_name": name}]
@@ -81,7 +81,7 @@ def test_each_refused_filter_has_kafkas_text_and_hinders_no_neighbour(patient: S
     assert [result["matches"][0]["resource_name"] for result in results[1::2]] == names
 
 
-def test_filters_that_mean_nothing_that_is_there_are_fine(patient: Service) -> None:
+def test_filters_that_mean_nothing_that_is_there_are_fine(patient: Process) -> None:
     empty: list[Json] = [
         {"resource_name": ""},
         {"principal": "no colon"},
@@ -99,7 +99,7 @@ def test_filters_that_mean_nothing_that_is_there_are_fine(patient: Service) -> N
 
 
 @pytest.mark.parametrize("field", ["resource_type", "pattern_type", "operation", "permission_type"])
-def test_an_unknown_word_in_a_search_is_named(patient: Service, field: str) -> None:
+def test_an_unknown_word_in_a_search_is_named(patient: Process, field: str) -> None:
     body = {"context": context(), "filter": {field: "NEVER"}}
     problem = refusal(patient.http.post("/v1/acls/search", json=body), 400, "INVALID_REQUEST")
     assert pointers(problem) == {f"/filter/{field}"}
@@ -122,12 +122,12 @@ UNKNOWN_WORDS: list[tuple[str, Json, set[str]]] = [
 
 
 @pytest.mark.parametrize(("path", "change", "named"), UNKNOWN_WORDS)
-def test_unknown_words_in_a_question_are_named(patient: Service, path: str, change: Json, named: set[str]) -> None:
+def test_unknown_words_in_a_question_are_named(patient: Process, path: str, change: Json, named: set[str]) -> None:
     problem = refusal(patient.http.post(path, json={**BODIES[path], **change}), 400, "INVALID_REQUEST")
     assert pointers(problem) == named
 
 
-def test_an_unknown_resource_type_among_resources_is_refused_alone(patient: Service) -> None:
+def test_an_unknown_resource_type_among_resources_is_refused_alone(patient: Process) -> None:
     resources = [
         {"resource_type": word, "resource_name": "orders"} for word in ("TOPIC", "MOON", "ANY", "UNKNOWN", "GROUP")
     ]
@@ -136,7 +136,7 @@ def test_an_unknown_resource_type_among_resources_is_refused_alone(patient: Serv
     assert [result["authorized_operations"] for result in reply["results"]] == [3576, *[-(2**31)] * 3, 3400]
 
 
-def test_words_of_filters_in_a_question_are_answered_as_kafka_does(patient: Service) -> None:
+def test_words_of_filters_in_a_question_are_answered_as_kafka_does(patient: Process) -> None:
     for word in ("ANY", "UNKNOWN"):
         for field in ("operation", "resource_type"):
             body = {"context": context("User:x"), "operation": "READ", "resource_type": "TOPIC", field: word}
@@ -144,15 +144,15 @@ def test_words_of_filters_in_a_question_are_answered_as_kafka_does(patient: Serv
     assert patient.authorize("User:x", action("a", "ANY"), action("a", "UNKNOWN"), action("a", "ALL")) == ["DENIED"] * 3
 
 
-def test_what_goes_beyond_10000_new_acls_is_refused_as_a_whole(patient: Service) -> None:
-    many = [binding(f"many-{n}") for n in range(10_001)]
+def test_what_goes_beyond_10000_new_acls_is_refused_as_a_whole(patient: Process) -> None:
+    many = [acl(f"many-{n}") for n in range(10_001)]
     body = {"context": context(), "bindings": many, "timeout_ms": 120_000}
     problem = refusal(patient.http.post("/v1/acls", json=body), 400, "POLICY_VIOLATION")
     assert problem["error_code"] == 44
     assert problem["detail"] == "Unable to perform excessively large batch operation."
     assert count_of(patient, "many-") == 0
     # 10,001 entries of which one repeats and one is refused make 10,000 records at most.
-    exactly = [*many[:10_000], many[0], binding("", "User:alice")]
+    exactly = [*many[:10_000], many[0], acl("", "User:alice")]
     results = patient.create(*exactly, timeout_ms=120_000)["results"]
     assert [result["created"] for result in results] == [True] * 10_000 + [False] * 2
     assert results[10_000]["id"] == results[0]["id"]
@@ -175,15 +175,15 @@ def test_what_goes_beyond_10000_new_acls_is_refused_as_a_whole(patient: Service)
     assert count_of(patient, "") == 0
 
 
-def names_of(service: Service) -> list[str]:
+def names_of(service: Process) -> list[str]:
     return [acl["resource_name"] for acl in service.acls()]
 
 
-def count_of(service: Service, prefix: str) -> int:
+def count_of(service: Process, prefix: str) -> int:
     return sum(name.startswith(prefix) for name in names_of(service))
 
 
-def test_texts_of_32767_bytes_are_kept_found_and_decided_by(patient: Service) -> None:
+def test_texts_of_32767_bytes_are_kept_found_and_decided_by(patient: Process) -> None:
     longest = {
         "name": ("x" * 32_767, "User:long-name"),
         "umlauts": ("ä" * 16_383 + "x", "User:long-umlauts"),
@@ -192,8 +192,8 @@ def test_texts_of_32767_bytes_are_kept_found_and_decided_by(patient: Service) ->
     }
     for name, principal in longest.values():
         assert max(len(name.encode()), len(principal.encode())) == 32_767
-        assert patient.create(binding(name, principal))["results"][0]["created"]
-        assert not patient.create(binding(name, principal))["results"][0]["created"]
+        assert patient.create(acl(name, principal))["results"][0]["created"]
+        assert not patient.create(acl(name, principal))["results"][0]["created"]
         assert patient.authorize(principal, action(name), action(name[:-1]), action(name + "x")) == [
             "ALLOWED",
             "DENIED",
@@ -205,8 +205,8 @@ def test_texts_of_32767_bytes_are_kept_found_and_decided_by(patient: Service) ->
         assert len(removed["matches"]) == 1
 
 
-def test_a_question_may_be_longer_than_what_can_be_kept(patient: Service) -> None:
-    patient.create(binding("y", "User:asks", pattern_type="PREFIXED"))
+def test_a_question_may_be_longer_than_what_can_be_kept(patient: Process) -> None:
+    patient.create(acl("y", "User:asks", pattern_type="PREFIXED"))
     assert patient.authorize("User:asks", action("y" * 500_000), action(""), action("z" * 100_000)) == [
         "ALLOWED",
         "DENIED",
@@ -230,7 +230,7 @@ CONFIGS: list[tuple[str, str | None, str]] = [
 ]
 
 
-def test_each_refused_property_is_told_and_hinders_no_neighbour(patient: Service) -> None:
+def test_each_refused_property_is_told_and_hinders_no_neighbour(patient: Process) -> None:
     changes: list[Json] = [{"name": name, "value": value} for name, value, _ in CONFIGS]
     changes.append({"name": "audit.level", "value": "WARN"})
     results = patient.post("/v1/configs", {"context": context(), "configs": changes})["results"]
@@ -243,12 +243,12 @@ def test_each_refused_property_is_told_and_hinders_no_neighbour(patient: Service
     assert in_force["super.users"]["source"] == "STARTUP"
 
 
-def test_who_has_no_right_on_the_cluster_is_refused_alike_whatever_he_asks(patient: Service) -> None:
+def test_who_has_no_right_on_the_cluster_is_refused_alike_whatever_he_asks(patient: Process) -> None:
     caller = context("User:nobody")
     asked: list[tuple[str, Json]] = [
-        ("/v1/acls", {"bindings": [binding("orders")]}),
+        ("/v1/acls", {"bindings": [acl("orders")]}),
         ("/v1/acls", {"bindings": []}),
-        ("/v1/acls", {"bindings": [binding("", "nonsense")] * 50}),
+        ("/v1/acls", {"bindings": [acl("", "nonsense")] * 50}),
         ("/v1/acls/delete", {"filters": [{}]}),
         ("/v1/acls/delete", {"filters": [{"resource_type": "MOON"}]}),
         ("/v1/acls/search", {"filter": {}}),

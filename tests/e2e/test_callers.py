@@ -16,7 +16,7 @@ import pytest
 from app.metrics.declared import OPERATIONS
 from app.rest.callers.token_file import add_token, retire_tokens
 from tests.e2e.callers import STATIC, Corp, write_configuration
-from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context
+from tests.klamm import LIMIT_S, ROOT, SUPER_USER, Json, Process, acl, action, context, over_socket
 from tests.planted import hear, plant
 from tests.postgres import Postgres
 from tests.surroundings import without_ours
@@ -91,7 +91,7 @@ def body_of(operation: str, principal: str) -> Json:
         "authorizedOperations": {"resources": [{"resource_type": "TOPIC", "resource_name": "orders"}]},
         "authorizeByResourceType": {"operation": "READ", "resource_type": "TOPIC"},
         "listGroups": {"groups": ["g"]},
-        "createAcls": {"bindings": [binding("made-by-callers")]},
+        "createAcls": {"bindings": [acl("made-by-callers")]},
         "deleteAcls": {"filters": [{"resource_name": "made-by-callers"}]},
         "acls": {"filter": {}},
         "whoCan": {"resource": {"resource_type": "TOPIC", "resource_name": "orders"}},
@@ -109,7 +109,7 @@ def body_of(operation: str, principal: str) -> Json:
 class World:
     """A service that knows callers."""
 
-    service: Service
+    service: Process
     kinds: Mapping[str, Kind]
     tokens: Mapping[str, str]
     corp: Corp
@@ -143,14 +143,14 @@ def world(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Itera
         "patterns": Kind("patterns", tokens["orders"], ALICE),
         "admin": Kind("admin", tokens["platform"], "User:platform"),
         "observe": Kind("observe", tokens["prometheus"], ALICE),
-        "super": Kind("super", tokens["root"], ADMIN),
+        "super": Kind("super", tokens["root"], SUPER_USER),
         "jwt": Kind("jwt", corp.token(), ALICE),
     }
-    with Service([], {"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
+    with over_socket(settings={"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
         service.ready()
         made = service.http.post(
             "/v1/acls",
-            json={"context": context(), "bindings": [binding("orders")]},
+            json={"context": context(), "bindings": [acl("orders")]},
             headers={"authorization": f"Bearer {tokens['root']}"},
         )
         yield World(service, kinds, tokens, corp, made.json()["results"][0]["id"])
@@ -183,13 +183,13 @@ def test_a_refusal_for_want_of_rights_is_the_same_whatever_was_asked(world: Worl
     one, other = world.ask("admin", "getAcl"), world.ask("admin", "getAcl", acl_id=str(uuid4()))
     assert (one.status_code, one.text) == (other.status_code, other.text)
     context_ = context("User:platform")
-    filters: list[Json] = [{}, {"resource_name": "orders"}, {"resource_name": "nowhere"}, {"principal": ADMIN}]
+    filters: list[Json] = [{}, {"resource_name": "orders"}, {"resource_name": "nowhere"}, {"principal": SUPER_USER}]
     texts = {world.ask("admin", "acls", {"context": context_, "filter": each}).text for each in filters}
     texts |= {world.ask("admin", "deleteAcls", {"context": context_, "filters": [each]}).text for each in filters}
     assert len(texts) == 1
 
 
-@pytest.mark.parametrize("principal", [ALICE, ADMIN, "User:orders", "Group:orders-1", "User:*", "User:Orders-1"])
+@pytest.mark.parametrize("principal", [ALICE, SUPER_USER, "User:orders", "Group:orders-1", "User:*", "User:Orders-1"])
 def test_a_caller_can_not_speak_for_a_principal_outside_its_patterns(world: World, principal: str) -> None:
     assert world.asserted(world.tokens["orders"], principal) == 403
 
@@ -199,15 +199,15 @@ def test_a_caller_speaks_for_the_principals_of_its_patterns(world: World) -> Non
 
 
 def test_nobody_speaks_for_a_super_user_unless_it_is_his_right(world: World) -> None:
-    assert world.asserted(world.tokens["anyone"], ADMIN) == 403
-    assert world.asserted(world.corp.token(), ADMIN) == 403
-    assert world.asserted(world.tokens["broker"], ADMIN) == 200
-    assert world.asserted(world.tokens["platform"], ADMIN) == 403
+    assert world.asserted(world.tokens["anyone"], SUPER_USER) == 403
+    assert world.asserted(world.corp.token(), SUPER_USER) == 403
+    assert world.asserted(world.tokens["broker"], SUPER_USER) == 200
+    assert world.asserted(world.tokens["platform"], SUPER_USER) == 403
 
 
 def test_one_made_a_super_user_can_not_be_spoken_for_from_then_on(world: World) -> None:
     headers = {"authorization": f"Bearer {world.tokens['root']}"}
-    change = {"context": context(), "configs": [{"name": "super.users", "value": f"{ADMIN};User:risen"}]}
+    change = {"context": context(), "configs": [{"name": "super.users", "value": f"{SUPER_USER};User:risen"}]}
     assert world.asserted(world.tokens["anyone"], "User:risen") == 200
     answer = world.service.http.post("/v1/configs", json=change, headers=headers)
     assert answer.json()["results"][0]["code"] == "NONE"
@@ -221,21 +221,21 @@ def test_before_the_store_is_loaded_super_users_can_not_be_spoken_for_either(tmp
     corp = Corp()
     tokens = write_configuration(tmp_path, corp)
     nowhere = {"KLAMM_DATABASE_URL": "postgresql://klamm@127.0.0.1:9/klamm"}
-    with Service([], nowhere, folder=tmp_path) as service:
+    with over_socket(settings=nowhere, folder=tmp_path) as service:
         cold = World(service, {}, tokens, corp, "")
         assert cold.asserted(tokens["anyone"], ALICE) == 503
-        assert cold.asserted(tokens["anyone"], ADMIN) == 403
-        assert cold.asserted(tokens["orders"], ADMIN) == 403
+        assert cold.asserted(tokens["anyone"], SUPER_USER) == 403
+        assert cold.asserted(tokens["orders"], SUPER_USER) == 403
         assert cold.asserted(tokens["orders"], ALICE) == 403
-        assert cold.asserted(tokens["broker"], ADMIN) == 200
-        assert cold.asserted("klamm_nonsense", ADMIN) == 401
+        assert cold.asserted(tokens["broker"], SUPER_USER) == 200
+        assert cold.asserted("klamm_nonsense", SUPER_USER) == 401
 
 
 @pytest.mark.parametrize("ending", ["%0A", "%0D", "%00", "%0a%0a"])
 def test_a_line_s_end_behind_a_path_is_no_way_in(world: World, ending: str) -> None:
     for operation, (method, path) in routes().items():
         for kind in KINDS:
-            token, principal = world.kinds[kind].token, ADMIN
+            token, principal = world.kinds[kind].token, SUPER_USER
             headers = {} if token is None else {"authorization": f"Bearer {token}"}
             sent: dict[str, Any] = {"json": body_of(operation, principal)} if method == "POST" else {}
             filled = path.replace("{id}", world.acl_id).replace("{listener_name}", "CLIENT")
@@ -243,7 +243,7 @@ def test_a_line_s_end_behind_a_path_is_no_way_in(world: World, ending: str) -> N
 
 
 def test_a_batch_is_refused_before_anything_of_it_is_answered(world: World) -> None:
-    body = {"context": context(ADMIN), "actions": [action(f"t{at}") for at in range(1_000)]}
+    body = {"context": context(SUPER_USER), "actions": [action(f"t{at}") for at in range(1_000)]}
     answer = world.ask("decide", "authorize", body)
     assert answer.status_code == 403
     assert "results" not in answer.json()
@@ -252,7 +252,7 @@ def test_a_batch_is_refused_before_anything_of_it_is_answered(world: World) -> N
 def test_tokens_rotate_without_a_failed_request(world: World, tmp_path: Path, migrated_database_url: str) -> None:
     folder = Path(tmp_path)
     tokens = dict(write_configuration(folder, world.corp))
-    with Service([], {"KLAMM_DATABASE_URL": migrated_database_url}, folder=folder) as service:
+    with over_socket(settings={"KLAMM_DATABASE_URL": migrated_database_url}, folder=folder) as service:
         it = World(service.ready(), {}, tokens, world.corp, "")
         for _ in range(20):
             new = plant(add_token(folder / "klamm.tokens", "orders", STATIC))
@@ -271,7 +271,7 @@ def test_strangers_are_not_let_in_without_callers(tmp_path: Path, host: str) -> 
     clean = without_ours()
     command = [str(klamm), "serve", "--host", host, "--port", "0"]
     found = subprocess.run(
-        command, cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        command, cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     hear(f"{found.stdout}\n{found.stderr}")
     assert found.returncode == 2

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.certificates import Authority, Certified
-from tests.e2e.service import PATIENCE_S, Json, Service, action, binding, context, eventually
+from tests.klamm import LIMIT_S, Json, acl, action, context, over_socket, wait_until
 from tests.planted import hear
 from tests.postgres import Postgres
 from tests.surroundings import without_ours
@@ -50,13 +50,13 @@ class World:
         self.authority.certify("server")
         (folder / "klamm.toml").write_text(TOML)
         variables = {"KLAMM_SUPER_USERS": "User:admin", "KLAMM_DATABASE_URL": database_url}
-        self.service = Service(["--workers", str(workers)], variables, folder=folder)
+        self.service = over_socket("--workers", str(workers), settings=variables, folder=folder)
         self.service.http.close()
         self.service.http = self.client()
         self.service.ready()
         self.orders = self.authority.certify("orders", [SPIFFE, "DNS:other.example"])
         self.platform = self.authority.certify("platform", ["DNS:platform.example"])
-        body = {"context": context("User:admin"), "bindings": [binding("orders", "User:orders")]}
+        body = {"context": context("User:admin"), "bindings": [acl("orders", "User:orders")]}
         assert self.post(self.platform, "/v1/acls", body).status_code == OK
 
     def trust(self, authority: Authority) -> None:
@@ -70,7 +70,7 @@ class World:
         """What the block changes, every worker has taken once it has ended; each looks for itself."""
         before = self._reloads()
         yield
-        eventually(lambda: self._reloads() == {worker: count + 1 for worker, count in before.items()}, "all reload")
+        wait_until(lambda: self._reloads() == {worker: count + 1 for worker, count in before.items()}, "all reload")
 
     def _reloads(self) -> dict[str, int]:
         said = [line for line in self.service.lines if "certificate_reloaded" in line]
@@ -81,7 +81,7 @@ class World:
         trust = ssl.create_default_context(cafile=self.authority.file)
         if shown is not None:
             trust.load_cert_chain(shown.certificate, shown.key)
-        return httpx.Client(base_url=self.service.url, timeout=PATIENCE_S, verify=trust)
+        return httpx.Client(base_url=self.service.url, timeout=LIMIT_S, verify=trust)
 
     def post(
         self,
@@ -155,7 +155,7 @@ def test_expired_certificates_and_those_of_strangers_end_in_the_handshake(world:
 
 def test_plain_http_is_not_answered(world: World) -> None:
     with pytest.raises(httpx.TransportError):
-        httpx.post(world.service.url.replace("https:", "http:") + "/v1/authorize", json=QUESTION, timeout=PATIENCE_S)
+        httpx.post(world.service.url.replace("https:", "http:") + "/v1/authorize", json=QUESTION, timeout=LIMIT_S)
 
 
 def test_certificates_and_authorities_are_exchanged_while_it_serves(world: World) -> None:
@@ -184,7 +184,7 @@ def serve_in(folder: Path) -> subprocess.CompletedProcess[str]:
         env=clean,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=LIMIT_S,
         check=False,
     )
     hear(f"{done.stdout}\n{done.stderr}")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.e2e.service import Service, action, binding, context, eventually
+from tests.klamm import Process, acl, action, context, wait_until
 
 BODY = json.dumps(
     {"context": context("User:alice"), "actions": [action("orders"), action("orders", operation="WRITE")]}
@@ -27,12 +27,12 @@ def request(*headers: bytes, body: bytes = BODY, target: bytes = b"/v1/authorize
 
 
 @pytest.fixture(scope="module", autouse=True)
-def acls(service: Service) -> None:
-    service.create(binding("orders"))
+def acls(service: Process) -> None:
+    service.create(acl("orders"))
 
 
 @contextmanager
-def connected(service: Service) -> Iterator[socket.socket]:
+def connected(service: Process) -> Iterator[socket.socket]:
     host, port = service.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -57,7 +57,7 @@ def answers(connection: socket.socket, count: int) -> list[bytes]:
     return found
 
 
-def test_an_offer_to_upgrade_is_declined_wherever_the_segments_are_cut(service: Service) -> None:
+def test_an_offer_to_upgrade_is_declined_wherever_the_segments_are_cut(service: Process) -> None:
     whole = request(OFFER)
     for cut in range(1, len(whole), 7):
         with connected(service) as connection:
@@ -71,7 +71,7 @@ def test_an_offer_to_upgrade_is_declined_wherever_the_segments_are_cut(service: 
             answers(connection, 1)
 
 
-def test_an_offer_on_another_route_loses_no_body_either(service: Service) -> None:
+def test_an_offer_on_another_route_loses_no_body_either(service: Process) -> None:
     body = json.dumps({"context": context("User:alice"), "groups": ["g"]}).encode()
     with connected(service) as connection:
         connection.sendall(request(OFFER, body=body, target=b"/v1/list-groups"))
@@ -79,7 +79,7 @@ def test_an_offer_on_another_route_loses_no_body_either(service: Service) -> Non
     assert answer.startswith(b"HTTP/1.1 200")
 
 
-def test_a_connection_that_offers_and_wants_to_close_is_closed(service: Service) -> None:
+def test_a_connection_that_offers_and_wants_to_close_is_closed(service: Process) -> None:
     offer = OFFER.replace(b"Upgrade, ", b"close, Upgrade, ")
     with connected(service) as connection:
         connection.sendall(request(offer))
@@ -90,7 +90,7 @@ def test_a_connection_that_offers_and_wants_to_close_is_closed(service: Service)
 
 @pytest.mark.parametrize("more", [b"", OFFER, OFFER * 3, b"Proxy-Connection: Upgrade\r\nUpgrade: websocket\r\n"])
 @pytest.mark.parametrize("line", [b"CONNECT k:443 HTTP/1.1", b"PRI * HTTP/2.0"])
-def test_what_can_not_be_declined_is_refused_and_hung_up_on(service: Service, line: bytes, more: bytes) -> None:
+def test_what_can_not_be_declined_is_refused_and_hung_up_on(service: Process, line: bytes, more: bytes) -> None:
     with connected(service) as connection:
         connection.sendall(line + b"\r\nHost: localhost\r\n" + more + b"\r\n")
         assert connection.recv(65_536).startswith(b"HTTP/1.1 400")
@@ -106,14 +106,14 @@ def test_what_can_not_be_declined_is_refused_and_hung_up_on(service: Service, li
         b"Connection: keep-alive\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n",
     ],
 )
-def test_odd_offers_are_answered_one_way_or_the_other(service: Service, offer: bytes) -> None:
+def test_odd_offers_are_answered_one_way_or_the_other(service: Process, offer: bytes) -> None:
     with connected(service) as connection:
         connection.sendall(request(offer))
         (answer,) = answers(connection, 1)
     assert answer[9:12] in (b"200", b"400")
 
 
-def test_pipelined_requests_are_answered_in_order_whichever_way_they_take(service: Service) -> None:
+def test_pipelined_requests_are_answered_in_order_whichever_way_they_take(service: Process) -> None:
     token = service.post("/v1/authorize", json.loads(BODY))["token"]
     slow = json.dumps({**json.loads(BODY), "at_least": token}).encode()
     wrong = BODY.replace(b"READ", b"REED")
@@ -142,7 +142,7 @@ def test_pipelined_requests_are_answered_in_order_whichever_way_they_take(servic
         ),
     ],
 )
-def test_requests_that_are_not_plain_get_the_same_answer(service: Service, whole: bytes) -> None:
+def test_requests_that_are_not_plain_get_the_same_answer(service: Process, whole: bytes) -> None:
     with connected(service) as connection:
         connection.sendall(whole)
         (answer,) = answers(connection, 1)
@@ -150,7 +150,7 @@ def test_requests_that_are_not_plain_get_the_same_answer(service: Service, whole
     assert REPLY in answer
 
 
-def test_a_body_is_waited_for_when_the_client_expects_to_be_asked(service: Service) -> None:
+def test_a_body_is_waited_for_when_the_client_expects_to_be_asked(service: Process) -> None:
     head, _, body = request(b"Expect: 100-continue\r\n").partition(b"\r\n\r\n")
     with connected(service) as connection:
         connection.sendall(head + b"\r\n\r\n")
@@ -160,7 +160,7 @@ def test_a_body_is_waited_for_when_the_client_expects_to_be_asked(service: Servi
     assert REPLY in answer
 
 
-def test_a_body_that_is_too_large_is_refused_while_it_comes(service: Service) -> None:
+def test_a_body_that_is_too_large_is_refused_while_it_comes(service: Process) -> None:
     head = request(body=b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     with connected(service) as connection:
         connection.sendall(head)
@@ -170,7 +170,7 @@ def test_a_body_that_is_too_large_is_refused_while_it_comes(service: Service) ->
     assert answer.startswith(b"HTTP/1.1 413")
 
 
-def test_who_does_not_read_does_not_fill_the_memory(service: Service) -> None:
+def test_who_does_not_read_does_not_fill_the_memory(service: Process) -> None:
     with connected(service) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.settimeout(2)
@@ -179,7 +179,7 @@ def test_who_does_not_read_does_not_fill_the_memory(service: Service) -> None:
     assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
 
 
-def test_a_body_that_comes_in_its_own_time_is_waited_for(service: Service) -> None:
+def test_a_body_that_comes_in_its_own_time_is_waited_for(service: Process) -> None:
     whole = request()
     head, body = whole[: -len(BODY)], whole[-len(BODY) :]
     with connected(service) as connection:
@@ -188,7 +188,7 @@ def test_a_body_that_comes_in_its_own_time_is_waited_for(service: Service) -> No
         assert all(REPLY in answer for answer in answers(connection, 2))
 
 
-def test_a_client_that_leaves_in_the_middle_hinders_nobody(service: Service) -> None:
+def test_a_client_that_leaves_in_the_middle_hinders_nobody(service: Process) -> None:
     whole = request()
     for cut in (30, len(whole) - len(BODY), len(whole) - 1):
         with connected(service) as connection:
@@ -196,14 +196,14 @@ def test_a_client_that_leaves_in_the_middle_hinders_nobody(service: Service) -> 
     assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
 
 
-def test_a_body_that_never_ends_is_given_up(service: Service) -> None:
+def test_a_body_that_never_ends_is_given_up(service: Process) -> None:
     with connected(service) as connection:
         connection.sendall(request()[:-1])
         (answer,) = answers(connection, 1)
     assert answer.startswith(b"HTTP/1.1 408")
 
 
-def test_many_requests_at_once_are_answered_if_that_takes_no_wait(service: Service) -> None:
+def test_many_requests_at_once_are_answered_if_that_takes_no_wait(service: Process) -> None:
     def are_answered() -> bool:
         time.sleep(0.1)  # overload ends with a pause
         with connected(service) as connection:
@@ -211,10 +211,10 @@ def test_many_requests_at_once_are_answered_if_that_takes_no_wait(service: Servi
             return all(REPLY in answer for answer in answers(connection, 200))
 
     # A machine whose cores are busy elsewhere for a moment makes some of them too late, and they are refused.
-    eventually(are_answered, "all 200 are answered")
+    wait_until(are_answered, "all 200 are answered")
 
 
-def test_few_requests_may_wait_for_the_one_before_them(service: Service) -> None:
+def test_few_requests_may_wait_for_the_one_before_them(service: Process) -> None:
     with connected(service) as connection:
         connection.sendall(b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5_000)
         found = answers(connection, 18)
@@ -222,7 +222,7 @@ def test_few_requests_may_wait_for_the_one_before_them(service: Service) -> None
 
 
 @pytest.mark.parametrize("path", [b"/v1/%61uthorize", b"/v1/list-groups", b"/v1/acls/count"])
-def test_a_connection_is_kept_for_those_who_are_known(service: Service, path: bytes) -> None:
+def test_a_connection_is_kept_for_those_who_are_known(service: Process, path: bytes) -> None:
     body = (
         json.dumps({"context": context("User:alice"), "groups": ["g"]}).encode() if path.endswith(b"groups") else BODY
     )

@@ -7,13 +7,13 @@ import pytest
 
 from tests.e2e.axe import faults
 from tests.e2e.chromium import Page
-from tests.e2e.service import Service, binding, eventually, replica_on
 from tests.e2e.test_console_in_a_browser import click, words
+from tests.klamm import Process, acl, replica_on, wait_until
 from tests.postgres import Postgres
 
 
 @pytest.fixture(scope="module")
-def service(postgres: Postgres) -> Iterator[Service]:
+def service(postgres: Postgres) -> Iterator[Process]:
     with replica_on(postgres.new_store()) as running:
         yield running.ready()
 
@@ -24,7 +24,7 @@ def go_in_history(page: Page, steps: int) -> None:
     entry = found["entries"][place]
     page.call("Page.navigateToHistoryEntry", entryId=entry["id"])
     # A page may come back as it was left, with all that its script knows.
-    eventually(lambda: page.call("Page.getNavigationHistory")["currentIndex"] == place, "another page is shown")
+    wait_until(lambda: page.call("Page.getNavigationHistory")["currentIndex"] == place, "another page is shown")
     # A page of the browser's own, which asks whether to send a form again, has another address.
     page.until(f"location.href === {entry['url']!r} && document.readyState === 'complete'")
 
@@ -37,10 +37,10 @@ def reload(page: Page) -> None:
 
 @pytest.mark.parametrize("has_script", [True, False], ids=["script", "no script"])
 def test_a_change_is_made_once_however_often_its_pages_are_shown(
-    service: Service, tmp_path: Path, *, has_script: bool
+    service: Process, tmp_path: Path, *, has_script: bool
 ) -> None:
     principal = f"User:back-{has_script}"
-    service.create(binding("orders", principal))
+    service.create(acl("orders", principal))
     with Page("about:blank", tmp_path, width=1400) as page:
         page.call("Emulation.setScriptExecutionDisabled", value=not has_script)
         page.go(f"{service.url}/console/acls?principal={principal}")
@@ -72,7 +72,7 @@ def test_a_change_is_made_once_however_often_its_pages_are_shown(
     service.delete({"principal": principal})
 
 
-def test_what_was_typed_is_there_again(service: Service, tmp_path: Path) -> None:
+def test_what_was_typed_is_there_again(service: Process, tmp_path: Path) -> None:
     with Page(f"{service.url}/console/create", tmp_path, width=390) as page:
         page.type("#principal", "typed")
         page.type("#resource_name", "orders")
@@ -98,10 +98,10 @@ def test_what_was_typed_is_there_again(service: Service, tmp_path: Path) -> None
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 390])
 def test_what_was_made_is_told_within_the_screen_and_undone_by_keys_alone(
-    service: Service, tmp_path: Path, *, width: int, is_dark: bool
+    service: Process, tmp_path: Path, *, width: int, is_dark: bool
 ) -> None:
     names = ("n" * 5_000, "<script>document.title='owned'</script>", "evil\u202egnp.exe")
-    service.create(*(binding(name, "User:odd") for name in names))
+    service.create(*(acl(name, "User:odd") for name in names))
     with Page(f"{service.url}/console/principal?principal=User:odd", tmp_path, width=width, is_dark=is_dark) as page:
         click(page, "Remove all its ACLs")
         page.type("#comment", "c" * 400)

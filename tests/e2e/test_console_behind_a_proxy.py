@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.raw import exchange
-from tests.e2e.service import Service
 from tests.e2e.test_console_in_a_browser import BOB, click, signing_in, words
+from tests.klamm import Process
 
 ALICE = """
 [callers.alice]
@@ -37,7 +37,7 @@ def test_a_proxys_token_signs_in_and_each_request_stands_for_itself(tmp_path: Pa
         check_each_request(guarded, corp, token)
 
 
-def check_each_request(guarded: Service, corp: Corp, token: str) -> None:
+def check_each_request(guarded: Process, corp: Corp, token: str) -> None:
     """One connection, as a proxy keeps it: a token is of its own request alone, and in one spelling."""
 
     def request(*headers: str) -> bytes:

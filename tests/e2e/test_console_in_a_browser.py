@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.axe import faults
 from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.chromium import Page
-from tests.e2e.service import Service, binding, eventually
+from tests.klamm import Process, acl, over_socket, wait_until
 from tests.unit.console.test_hygiene import FIELDS, write
 
 HOSTILE = ("<script>document.title='owned'</script>", "evil\u202egnp.exe", "🦑" * 200, "n" * 5_000)
@@ -48,24 +48,24 @@ STEPS = ((BOB, "Allow for 8 hours"), ("/console/acls?principal=User:carol", "Cha
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     folder = tmp_path_factory.mktemp("console")
-    with Service(["--data-dir", str(folder / "data")], {"KLAMM_PIPELINE_HOME": str(folder)}) as running:
+    with over_socket("--data-dir", str(folder / "data"), settings={"KLAMM_PIPELINE_HOME": str(folder)}) as running:
         running.ready()
         running.create(
-            binding("orders"),
-            binding("orders", "User:*", "ALL", permission_type="DENY", host="10.66.0.0/16"),
-            binding("pay", "User:carol", "WRITE", pattern_type="PREFIXED", owner="payments"),
-            *(binding(name, f"User:{name}", "READ") for name in HOSTILE),
+            acl("orders"),
+            acl("orders", "User:*", "ALL", permission_type="DENY", host="10.66.0.0/16"),
+            acl("pay", "User:carol", "WRITE", pattern_type="PREFIXED", owner="payments"),
+            *(acl(name, f"User:{name}", "READ") for name in HOSTILE),
         )
         write_findings(running, folder)
-        running.create(*(binding("moved", f"User:{name}"[:200], "WRITE") for name in ("mover", *HOSTILE)))
-        running.create(binding("moved"))
+        running.create(*(acl("moved", f"User:{name}"[:200], "WRITE") for name in ("mover", *HOSTILE)))
+        running.create(acl("moved"))
         running.delete({"principal": "User:alice", "resource_name": "moved"})
         yield running
 
 
-def write_findings(service: Service, home: Path) -> None:
+def write_findings(service: Process, home: Path) -> None:
     """What a night of the pipeline would have left, in which each ACL of the store was never used."""
     findings = [
         {
@@ -83,7 +83,7 @@ def write_findings(service: Service, home: Path) -> None:
 
 
 @pytest.fixture
-def page(service: Service, tmp_path: Path) -> Iterator[Page]:
+def page(service: Process, tmp_path: Path) -> Iterator[Page]:
     with Page(f"{service.url}/console", tmp_path, width=1400) as page:
         yield page
 
@@ -103,7 +103,7 @@ def words(page: Page) -> str:
     return " ".join(page.ask("document.querySelector('main').innerText").split())
 
 
-def test_from_a_refusal_to_an_acl_for_eight_hours_and_back(service: Service, page: Page) -> None:
+def test_from_a_refusal_to_an_acl_for_eight_hours_and_back(service: Process, page: Page) -> None:
     page.type("#q", "User:bob WRITE topic:orders from 10.1.2.3")
     page.ask("window.stays = true")
     page.press_enter()
@@ -127,11 +127,11 @@ def test_from_a_refusal_to_an_acl_for_eight_hours_and_back(service: Service, pag
     assert page.said == []
 
 
-def test_what_was_allowed_for_a_while_ends_and_the_page_says_so(service: Service, page: Page) -> None:
+def test_what_was_allowed_for_a_while_ends_and_the_page_says_so(service: Process, page: Page) -> None:
     address = service.url + "/console?q=" + quote("User:erin READ topic:orders from 10.1.2.3")
     for seconds in (6, 12, 24, 48, 96):
         end = datetime.fromtimestamp(int(time.time()) + seconds, UTC)
-        service.create(binding("orders", "User:erin", expires_at=end.isoformat()))
+        service.create(acl("orders", "User:erin", expires_at=end.isoformat()))
         page.go(address)
         if "Allowed" in words(page):
             break
@@ -143,15 +143,15 @@ def test_what_was_allowed_for_a_while_ends_and_the_page_says_so(service: Service
         page.go(address)
         return "Expired ACLs that allowed it" in words(page)
 
-    eventually(is_told, "the removal is known")
+    wait_until(is_told, "the removal is known")
     click(page, "Allow for 8 hours")
     click(page, "Create 1 ACL")
     assert "Allowed" in words(page)
     assert page.said == []
 
 
-def test_groups_are_asked_with(service: Service, page: Page) -> None:
-    service.create(binding("orders", "Group:eng"))
+def test_groups_are_asked_with(service: Process, page: Page) -> None:
+    service.create(acl("orders", "Group:eng"))
     page.type("#q", "User:dan (groups eng, pii) READ topic:orders from 10.1.2.3")
     page.ask("window.stays = true")
     page.press_enter()
@@ -161,12 +161,12 @@ def test_groups_are_asked_with(service: Service, page: Page) -> None:
     service.delete({"principal": "Group:eng"})
 
 
-def test_one_changes_and_the_other_sees_it(service: Service, page: Page, tmp_path: Path) -> None:
+def test_one_changes_and_the_other_sees_it(service: Process, page: Page, tmp_path: Path) -> None:
     page.go(f"{service.url}/console/acls?principal=User:live")
     assert "No ACL matches" in words(page)
     with Page(f"{service.url}/console/history?principal=User:live", tmp_path / "other", width=390) as other:
-        eventually(lambda: service.metric("klamm_watch_readers") >= 2, "both pages read the feed")
-        service.create(binding("seen-at-once", "User:live"))
+        wait_until(lambda: service.metric("klamm_watch_readers") >= 2, "both pages read the feed")
+        service.create(acl("seen-at-once", "User:live"))
         for each in (page, other):
             each.until("document.querySelector('main').innerText.includes('seen-at-once')")
         page.until("document.querySelector('tr[data-acl].new') !== null")
@@ -175,15 +175,15 @@ def test_one_changes_and_the_other_sees_it(service: Service, page: Page, tmp_pat
         assert (page.said, other.said) == ([], [])
 
 
-def test_a_principal_that_leaves_loses_everything_in_one_plan(service: Service, page: Page) -> None:
-    service.create(binding("orders", "User:leaver"), binding("news", "User:leaver", "WRITE"))
+def test_a_principal_that_leaves_loses_everything_in_one_plan(service: Process, page: Page) -> None:
+    service.create(acl("orders", "User:leaver"), acl("news", "User:leaver", "WRITE"))
     page.go(f"{service.url}/console/principal?principal=User:leaver")
     click(page, "Remove all its ACLs")
     click(page, "Remove 2 ACLs")
     assert service.acls(principal="User:leaver") == []
 
 
-def test_what_the_last_night_found_is_shown_and_mended(service: Service, page: Page) -> None:
+def test_what_the_last_night_found_is_shown_and_mended(service: Process, page: Page) -> None:
     assert len(service.acls(principal="User:carol")) == 1
     click(page, "Hygiene")
     click(page, "UNUSED 7")
@@ -195,13 +195,13 @@ def test_what_the_last_night_found_is_shown_and_mended(service: Service, page: P
     click(page, "Remove 1 ACL")
     assert service.acls(principal="User:carol") == []
     assert "It has been removed since" in words(page)
-    service.create(binding("pay", "User:carol", "WRITE", pattern_type="PREFIXED", owner="payments"))
+    service.create(acl("pay", "User:carol", "WRITE", pattern_type="PREFIXED", owner="payments"))
     assert page.said == []
 
 
-def test_one_walks_through_a_tree_of_names_and_a_resources_past(service: Service, page: Page) -> None:
-    service.create(binding("walk.eu.", "User:walker", pattern_type="PREFIXED"))
-    service.create(binding("walk.eu.paid", "User:walker", "WRITE"))
+def test_one_walks_through_a_tree_of_names_and_a_resources_past(service: Process, page: Page) -> None:
+    service.create(acl("walk.eu.", "User:walker", pattern_type="PREFIXED"))
+    service.create(acl("walk.eu.paid", "User:walker", "WRITE"))
     page.go(f"{service.url}/console/principal?principal=User:walker")
     click(page, "As a tree of names")
     assert page.ask("document.querySelector('.tree .d1').innerText.includes('walk.eu.paid')")
@@ -216,9 +216,9 @@ def test_one_walks_through_a_tree_of_names_and_a_resources_past(service: Service
     assert page.said == []
 
 
-def test_the_slider_shows_the_past_by_keys_alone(service: Service, page: Page) -> None:
+def test_the_slider_shows_the_past_by_keys_alone(service: Process, page: Page) -> None:
     for operation in ("READ", "WRITE", "DESCRIBE_CONFIGS"):
-        service.create(binding("slid", "User:slider", operation))
+        service.create(acl("slid", "User:slider", operation))
     address = f"{service.url}/console/resource?type=TOPIC&name=slid"
     page.go(address)
     matrix = "document.querySelectorAll('.matrix .cell.yes').length"
@@ -245,9 +245,9 @@ def test_the_slider_shows_the_past_by_keys_alone(service: Service, page: Page) -
     assert page.said == []
 
 
-def test_the_slider_needs_no_script(service: Service, tmp_path: Path) -> None:
+def test_the_slider_needs_no_script(service: Process, tmp_path: Path) -> None:
     for operation in ("READ", "WRITE"):
-        service.create(binding("still", "User:still", operation))
+        service.create(acl("still", "User:still", operation))
     with Page("about:blank", tmp_path, width=1400) as page:
         page.call("Emulation.setScriptExecutionDisabled", value=True)
         page.go(f"{service.url}/console/resource?type=TOPIC&name=still")
@@ -257,7 +257,7 @@ def test_the_slider_needs_no_script(service: Service, tmp_path: Path) -> None:
     service.delete({"principal": "User:still"})
 
 
-def test_rates_are_drawn(service: Service, page: Page) -> None:
+def test_rates_are_drawn(service: Process, page: Page) -> None:
     page.go(f"{service.url}/console/state")
     service.authorize("User:alice", {"operation": "READ", "resource_type": "TOPIC", "resource_name": "orders"})
     page.until("document.querySelector('#chart canvas') !== null")
@@ -268,7 +268,7 @@ def test_rates_are_drawn(service: Service, page: Page) -> None:
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 390])
 def test_each_page_is_within_the_screen_for_everybody_and_runs_nothing_of_others(
-    service: Service, tmp_path: Path, *, width: int, is_dark: bool
+    service: Process, tmp_path: Path, *, width: int, is_dark: bool
 ) -> None:
     with Page(f"{service.url}/console", tmp_path, width=width, is_dark=is_dark) as page:
         for number, path in enumerate(PAGES):
@@ -288,7 +288,7 @@ def test_each_page_is_within_the_screen_for_everybody_and_runs_nothing_of_others
 
 
 def test_nothing_is_said_and_no_rule_is_broken(
-    service: Service, page: Page, check_quiet: Callable[[Page], None]
+    service: Process, page: Page, check_quiet: Callable[[Page], None]
 ) -> None:
     for path in PAGES:
         page.go(service.url + path)
@@ -305,7 +305,7 @@ def check_quiet() -> Callable[[Page], None]:
     return check
 
 
-def test_a_frame_of_another_site_shows_nothing(service: Service, tmp_path: Path) -> None:
+def test_a_frame_of_another_site_shows_nothing(service: Process, tmp_path: Path) -> None:
     outside = tmp_path / "outside.html"
     outside.write_text(f'<iframe src="{service.url}/console"></iframe>', encoding="utf-8")
     with Page(outside, tmp_path, width=1400) as page:
@@ -314,7 +314,7 @@ def test_a_frame_of_another_site_shows_nothing(service: Service, tmp_path: Path)
         assert any("frame" in each.lower() for each in page.said)
 
 
-def test_reading_needs_no_script(service: Service, tmp_path: Path) -> None:
+def test_reading_needs_no_script(service: Process, tmp_path: Path) -> None:
     with Page("about:blank", tmp_path, width=1400) as page:
         page.call("Emulation.setScriptExecutionDisabled", value=True)
         for path in PAGES:
@@ -325,10 +325,10 @@ def test_reading_needs_no_script(service: Service, tmp_path: Path) -> None:
 
 
 @contextmanager
-def signing_in(folder: Path) -> Iterator[tuple[Service, Page]]:
+def signing_in(folder: Path) -> Iterator[tuple[Process, Page]]:
     """A service configured in this folder, and the page that it shows who has not signed in."""
     with (
-        Service(["--data-dir", "data"], {"KLAMM_CONSOLE_ENABLED": "true"}, folder=folder) as guarded,
+        over_socket("--data-dir", "data", settings={"KLAMM_CONSOLE_ENABLED": "true"}, folder=folder) as guarded,
         Page(guarded.url + BOB, folder / "browser", width=1400) as page,
     ):
         guarded.ready()
@@ -354,7 +354,7 @@ def test_one_signs_in_and_the_session_ends_with_its_token(tmp_path: Path) -> Non
             page.go(guarded.url + BOB)
             return "Sign in" in words(page)
 
-        eventually(is_out, "the session is over")
+        wait_until(is_out, "the session is over")
         page.type("#token", tokens["platform"])
         click(page, "Sign in")
         assert "Allow for 8 hours" not in words(page)
@@ -362,13 +362,13 @@ def test_one_signs_in_and_the_session_ends_with_its_token(tmp_path: Path) -> Non
 
 def test_a_page_stays_useful_over_a_restart(tmp_path: Path) -> None:
     arguments = ["--data-dir", "data"]
-    with Service(arguments, folder=tmp_path) as first:
-        first.ready().create(binding("orders", "User:early"))
+    with over_socket(*arguments, folder=tmp_path) as first:
+        first.ready().create(acl("orders", "User:early"))
         with Page(f"{first.url}/console/acls", tmp_path / "browser", width=1400) as page:
             assert "User:early" in words(page)
             first.stop()
             port = first.url.rpartition(":")[2]
             # The later --port stands.
-            with Service([*arguments, "--port", port], folder=tmp_path) as second:
-                second.ready().create(binding("orders", "User:late"))
+            with over_socket(*arguments, "--port", port, folder=tmp_path) as second:
+                second.ready().create(acl("orders", "User:late"))
                 page.until("document.querySelector('main').innerText.includes('User:late')")

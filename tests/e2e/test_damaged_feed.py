@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.crowd import Crowd, judge, seconds_until
 from tests.e2e.history import offset_of
 from tests.e2e.outside import Outside
-from tests.e2e.service import Service, action, binding, context, eventually, replica_on
+from tests.klamm import Process, acl, action, context, replica_on, wait_until
 from tests.postgres import Frozen
 
 _log = logging.getLogger(__name__)
@@ -41,15 +41,15 @@ def outside(migrated_database_url: str) -> Iterator[Outside]:
 
 
 @pytest.fixture
-def one(migrated_database_url: str) -> Iterator[Service]:
+def one(migrated_database_url: str) -> Iterator[Process]:
     """A replica that follows before the damage is done."""
     with replica_on(migrated_database_url) as service:
-        service.ready().create(binding("before"))
+        service.ready().create(acl("before"))
         yield service
 
 
 @pytest.fixture
-def other(one: Service, migrated_database_url: str) -> Iterator[Service]:
+def other(one: Process, migrated_database_url: str) -> Iterator[Process]:
     """One that meets the damage."""
     with replica_on(migrated_database_url, KLAMM_REQUEST_TIMEOUT_MS="3000") as service:
         assert service.ready().metric("klamm_feed_offset") == one.metric("klamm_feed_offset")
@@ -57,7 +57,7 @@ def other(one: Service, migrated_database_url: str) -> Iterator[Service]:
 
 
 def test_a_damaged_feed_is_never_half_applied_and_a_sound_table_takes_its_place(
-    one: Service, other: Service, outside: Outside
+    one: Process, other: Process, outside: Outside
 ) -> None:
     with Crowd() as crowd:
         asking = crowd.start(crowd.ask, other.url, NAMES)
@@ -79,7 +79,7 @@ def test_a_damaged_feed_is_never_half_applied_and_a_sound_table_takes_its_place(
 
 @pytest.mark.parametrize(("damage", "mended"), [("hole", "table"), ("broken chain", "feed")])
 def test_with_feed_and_table_damaged_the_last_good_image_serves_on_and_says_so_until_either_is_mended(
-    one: Service, other: Service, outside: Outside, damage: str, mended: str
+    one: Process, other: Process, outside: Outside, damage: str, mended: str
 ) -> None:
     with Crowd() as crowd:
         asking = crowd.start(crowd.ask, other.url, NAMES, gap_s=0.01)
@@ -88,34 +88,34 @@ def test_with_feed_and_table_damaged_the_last_good_image_serves_on_and_says_so_u
             outside.execute(DAMAGED_TABLE)
         _stands_still(other, at=2)
         # It still writes for who asks it, and tells that it can't show the change.
-        refused = other.post("/v1/acls", {"context": context(), "bindings": [binding("own")]}, status=504)
+        refused = other.post("/v1/acls", {"context": context(), "bindings": [acl("own")]}, status=504)
         assert "was written" in refused["detail"]
         _stands_still(other, at=2)
 
         outside.execute(MENDINGS[mended])
         took_s = seconds_until(lambda: other.metric("klamm_feed_offset") == last + 1, "recovered")
         _log.info("%s in the feed, damaged table, %s mended -> current again: %.2f s", damage, mended, took_s)
-        eventually(lambda: other.http.get("/readyz").text == "ok", "ready")
+        wait_until(lambda: other.http.get("/readyz").text == "ok", "ready")
         assert other.authorize("User:alice", *map(action, NAMES)) == ["ALLOWED"] * len(NAMES)
     outside.execute(MENDINGS["feed"])
     judge(asking.result(), NAMES, outside.history())
 
 
-def _write_and_damage(one: Service, outside: Outside, damage: str) -> int:
+def _write_and_damage(one: Process, outside: Outside, damage: str) -> int:
     """A good transaction, one that is damaged, one after it; the last offset."""
-    one.create(binding("good"))
-    torn_3 = offset_of(one.create(*(binding(f"torn-{each}") for each in (1, 2, 3)))["token"])
-    one.create(binding("after"))
+    one.create(acl("good"))
+    torn_3 = offset_of(one.create(*(acl(f"torn-{each}") for each in (1, 2, 3)))["token"])
+    one.create(acl("after"))
     assert outside.history().last_offset == torn_3 + 1
     outside.execute(KEPT_SOUND)
     outside.rows(DAMAGES[damage], torn_3 - 1)
     return torn_3 + 1
 
 
-def _stands_still(replica: Service, at: int) -> None:
+def _stands_still(replica: Process, at: int) -> None:
     """At the last good offset; answering, telling, and trying again."""
     failures = replica.metric("klamm_image_load_failures_total")
-    eventually(lambda: replica.metric("klamm_image_load_failures_total") > failures + 1, "it goes on trying")
+    wait_until(lambda: replica.metric("klamm_image_load_failures_total") > failures + 1, "it goes on trying")
     assert 'klamm_readiness_state{state="LAGGING"} 1.0' in replica.http.get("/metrics").text
     assert replica.metric("klamm_records_poisoned_total") > 0
     assert replica.metric("klamm_image_loads_total") == 1

@@ -15,7 +15,7 @@ from app.formats.database_url import DatabaseUrl
 from app.store.reading.change_feed import PostgresChangeFeed
 from tests.certificates import Authority
 from tests.database_roles import DatabaseRoles, make_roles
-from tests.e2e.service import PATIENCE_S, ROOT, action, binding, eventually, replica_on
+from tests.klamm import LIMIT_S, ROOT, acl, action, replica_on, wait_until
 from tests.planted import hear, plant_password
 from tests.postgres import Postgres, Store, run, sql
 from tests.surroundings import without_ours
@@ -71,7 +71,7 @@ def klamm(dsn: str, *arguments: str, given: str = "") -> tuple[int, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=LIMIT_S,
         check=False,
     )
     hear(done.stdout)
@@ -94,7 +94,7 @@ def test_migrator_and_app_each_do_their_part_and_no_more(roles: DatabaseRoles, t
 
     with replica_on(roles.serve) as service:
         service.ready()
-        service.create(binding("orders"))
+        service.create(acl("orders"))
         assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
         (tmp_path / "acls.jsonl").write_text(
             '{"resource_type": "TOPIC", "resource_name": "payments", "principal": "User:alice", "operation": "READ", '
@@ -102,12 +102,12 @@ def test_migrator_and_app_each_do_their_part_and_no_more(roles: DatabaseRoles, t
         )
         code, said = klamm(roles.serve, "import", "--quiet", str(tmp_path / "acls.jsonl"))
         assert (code, re.findall(r"^created: (\d+)$", said, re.MULTILINE)) == (0, ["1"])
-        eventually(lambda: service.authorize("User:alice", action("payments")) == ["ALLOWED"], "the import")
+        wait_until(lambda: service.authorize("User:alice", action("payments")) == ["ALLOWED"], "the import")
         service.delete({"resource_name": "orders"})
         assert service.authorize("User:alice", action("orders")) == ["DENIED"]
         # A newer version's migration runs while the service works.
         assert klamm(roles.migrate, "migrate") == (0, "")
-        service.create(binding("orders"))
+        service.create(acl("orders"))
         assert [row[0] for row in sql(roles.spark, "SELECT resource_name FROM acl_v1 ORDER BY 1")] == [
             "orders",
             "payments",
@@ -125,7 +125,7 @@ def test_every_session_has_its_limits(store: Store, tmp_path: Path) -> None:
 
     with replica_on(store.dsn) as service:
         service.ready()
-        service.create(binding("orders"))
+        service.create(acl("orders"))
         assert klamm(store.dsn, "import", "--quiet", str(tmp_path / "acls.jsonl"))[0] == 0
         assert klamm(store.dsn, "migrate")[0] == 0
 
@@ -138,7 +138,7 @@ def test_every_session_has_its_limits(store: Store, tmp_path: Path) -> None:
         run(trim_and_renounce())
         standing = """SELECT application_name FROM pg_stat_activity WHERE datname = current_database()
             AND application_name LIKE 'klamm%' ORDER BY 1"""
-        eventually(
+        wait_until(
             lambda: [row[0] for row in sql(store.dsn, standing)] == ["klamm feed", "klamm listener", "klamm writer"],
             "three sessions while it serves",
         )
@@ -157,7 +157,7 @@ def test_probes_and_metrics_never_ask_the_database(store: Store) -> None:
     try:
         with replica_on(store.dsn, KLAMM_FEED_POLL_MS="60000") as service:
             service.ready()
-            eventually(lambda: "SELECT 1" in log.read_text(), "the heartbeat is logged")
+            wait_until(lambda: "SELECT 1" in log.read_text(), "the heartbeat is logged")
             size = log.stat().st_size
             for path in ("/livez", "/readyz", "/startupz", "/metrics", "/readyz/PLAINTEXT") * 60:
                 assert service.http.get(path).status_code == 200
@@ -182,12 +182,12 @@ def test_the_service_over_verified_tls(store: Store, tmp_path: Path) -> None:
             f"klamm migrate: {DatabaseUrl.parse(dsn).shown}: PostgreSQL's certificate is not trusted ("
         )
         with replica_on(dsn) as service:
-            eventually(lambda: "not trusted" in "\n".join(service.lines), "the log says why")
+            wait_until(lambda: "not trusted" in "\n".join(service.lines), "the log says why")
             assert service.http.get("/readyz").status_code == 503
             # The right CA is mounted: no restart.
             shutil.copy(authority.file, root)
             service.ready()
-            service.create(binding("orders"))
+            service.create(acl("orders"))
             assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
             assert "Traceback" not in "\n".join(service.lines)
         assert relay.plain == 0

@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from app.rest.callers.token_file import add_token
-from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context, eventually
 from tests.e2e.workers import connections, metrics, pids, ready, service_of
+from tests.klamm import LIMIT_S, ROOT, SUPER_USER, Json, Process, acl, action, context, over_socket, wait_until
 from tests.planted import hear, plant
 from tests.postgres import Store
 
@@ -52,12 +52,12 @@ def names_in(paths: Sequence[Path]) -> list[str]:
     return [json.loads(line)["resource_name"] for path in paths for line in path.read_bytes().split(b"\n")[:-1]]
 
 
-def grant(service: Service) -> dict[str, str]:
+def grant(service: Process) -> dict[str, str]:
     """Create the ACLs of `asked`; their ids."""
     wanted = {
-        "own": binding("own-", pattern_type="PREFIXED"),
-        "no": binding("no-", pattern_type="PREFIXED", permission_type="DENY", operation="ALL", principal="User:*"),
-        "bob": binding("bob-", "User:bob", pattern_type="PREFIXED"),
+        "own": acl("own-", pattern_type="PREFIXED"),
+        "no": acl("no-", pattern_type="PREFIXED", permission_type="DENY", operation="ALL", principal="User:*"),
+        "bob": acl("bob-", "User:bob", pattern_type="PREFIXED"),
     }
     created = service.create(*wanted.values())
     return {name: each["id"] for name, each in zip(wanted, created["results"], strict=True)}
@@ -81,7 +81,7 @@ class Asker:
             f"free-{next(self._names)}\n\u2028": ("ALLOWED", "DefaultAllow", None),
         }
         self._put("User:alice", rules, at_least)
-        return self._put(ADMIN, {f"no-{next(self._names)}": ("ALLOWED", "SuperUser", None)}, at_least)
+        return self._put(SUPER_USER, {f"no-{next(self._names)}": ("ALLOWED", "SuperUser", None)}, at_least)
 
     def _put(self, principal: str, rules: dict[str, tuple[str, str, str | None]], at_least: str | None) -> str:
         body: Json = {"context": context(principal), "actions": [action(name) for name in rules]}
@@ -116,7 +116,7 @@ def test_every_decision_that_was_answered_is_in_the_log_once(workers: int, store
     service = service_of(workers, store.dsn, **variables)
     with service, connections(ready(service, workers) if workers > 1 else service.ready(), 8, workers) as clients:
         ids = grant(service)
-        token = service.create(binding("more"))["token"]
+        token = service.create(acl("more"))["token"]
         askers = [Asker(client, ids, number) for number, client in enumerate(clients)]
 
         def story(asker: Asker) -> None:
@@ -128,11 +128,11 @@ def test_every_decision_that_was_answered_is_in_the_log_once(workers: int, store
         with ThreadPoolExecutor(len(askers)) as pool:
             list(pool.map(story, askers[1:]))
         # The image goes on, and so do the offsets in the log.
-        token = service.create(binding("even more"))["token"]
+        token = service.create(acl("even more"))["token"]
         story(askers[0])
         expected = [each for asker in askers for each in asker.expected]
         counted = {"klamm_decision_log_lines_total": len(expected), "klamm_decision_log_faults_total": 0, **NO_FAULTS}
-        eventually(lambda: counted.items() <= metrics(service).items(), f"the metrics say {counted}")
+        wait_until(lambda: counted.items() <= metrics(service).items(), f"the metrics say {counted}")
         for asker in askers:
             asker.ask()
         processes = set(pids(service).values()) if workers > 1 else {service.process.pid}
@@ -160,18 +160,18 @@ def test_what_a_killed_service_had_written_is_closed_by_the_next_one(store: Stor
     )
     token = plant(add_token(tmp_path / "klamm.tokens", "gateway", ("gateway",)))
 
-    def started() -> Service:
-        service = Service([], {"KLAMM_DATABASE_URL": store.dsn}, folder=tmp_path).ready()
+    def started() -> Process:
+        service = over_socket(settings={"KLAMM_DATABASE_URL": store.dsn}, folder=tmp_path).ready()
         service.http.headers["authorization"] = f"Bearer {token}"
         return service
 
     with started() as service:
-        assert service.authorize(ADMIN, action("before")) == ["ALLOWED"]
-        eventually(lambda: names_in([*folder.glob("_decisions-*.jsonl")]) == ["before"], "it is written while open")
+        assert service.authorize(SUPER_USER, action("before")) == ["ALLOWED"]
+        wait_until(lambda: names_in([*folder.glob("_decisions-*.jsonl")]) == ["before"], "it is written while open")
         service.stop(signal.SIGKILL)
     with started() as service:
-        eventually(lambda: names_in([*folder.glob("decisions-*.jsonl")]) == ["before"], "it is closed")
-        assert service.authorize(ADMIN, action("after"), at_least=None) == ["ALLOWED"]
+        wait_until(lambda: names_in([*folder.glob("decisions-*.jsonl")]) == ["before"], "it is closed")
+        assert service.authorize(SUPER_USER, action("after"), at_least=None) == ["ALLOWED"]
         assert service.stop() == 0
     assert [(line["resource_name"], line["caller"]) for line in lines(folder)] == [
         ("before", "gateway"),
@@ -182,18 +182,18 @@ def test_what_a_killed_service_had_written_is_closed_by_the_next_one(store: Stor
 def test_the_service_goes_on_without_the_folder_and_the_log_with_it(store: Store, tmp_path: Path) -> None:
     folder, away = tmp_path / "log", tmp_path / "away"
     variables = {"KLAMM_DATABASE_URL": store.dsn, "KLAMM_DECISION_LOG_PATH": str(folder)}
-    with Service([], variables) as service:
+    with over_socket(settings=variables) as service:
         service.ready()
-        assert service.authorize(ADMIN, action("one")) == ["ALLOWED"]
-        eventually(lambda: service.metric("klamm_decision_log_lines_total") == 1, "the first line is written")
+        assert service.authorize(SUPER_USER, action("one")) == ["ALLOWED"]
+        wait_until(lambda: service.metric("klamm_decision_log_lines_total") == 1, "the first line is written")
         folder.rename(away)
         folder.touch()
-        assert service.authorize(ADMIN, action("two")) == ["ALLOWED"]
-        eventually(lambda: service.metric("klamm_decision_log_faults_total") > 1, "it can't be written")
+        assert service.authorize(SUPER_USER, action("two")) == ["ALLOWED"]
+        wait_until(lambda: service.metric("klamm_decision_log_faults_total") > 1, "it can't be written")
         assert service.http.get("/readyz").status_code == 200
         folder.unlink()
         away.rename(folder)
-        eventually(lambda: service.metric("klamm_decision_log_lines_total") == 2, "it is written")
+        wait_until(lambda: service.metric("klamm_decision_log_lines_total") == 2, "it is written")
         assert service.stop() == 0
         assert sum("decision_log_not_writable" in line for line in service.lines) == 1
         assert sum("decision_log_writable_again" in line for line in service.lines) == 1
@@ -209,7 +209,7 @@ def test_a_folder_that_can_not_be_used_refuses_the_start(tmp_path: Path) -> None
         env={**os.environ, "KLAMM_DECISION_LOG_PATH": str(tmp_path / "file")},
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=LIMIT_S,
         check=False,
     )
     hear(f"{done.stdout}\n{done.stderr}")

@@ -18,16 +18,6 @@ import httpx
 import pytest
 
 from tests.e2e.asking import Asking
-from tests.e2e.service import (
-    PATIENCE_S,
-    Json,
-    Service,
-    action,
-    binding,
-    context,
-    eventually,
-    replica_on,
-)
 from tests.e2e.workers import (
     Group,
     Probing,
@@ -41,6 +31,7 @@ from tests.e2e.workers import (
     service_of,
     starts,
 )
+from tests.klamm import LIMIT_S, Json, Process, acl, action, context, over_socket, replica_on, wait_until
 from tests.postgres import Store, processes_in
 
 # These stories need a process of their own, the others are in tests/unit/cli/test_server.py and tests/unit/process.
@@ -55,51 +46,51 @@ ANSWER = ["ALLOWED", "DENIED"]
 
 
 @pytest.fixture(params=[1, pytest.param(2, marks=_MORE)], ids=["one process", "two workers"])
-def served(request: pytest.FixtureRequest, folder: Path) -> Iterator[Service]:
+def served(request: pytest.FixtureRequest, folder: Path) -> Iterator[Process]:
     """A service on an embedded PostgreSQL that knows an ACL, and drains for ever."""
-    with Service(["--workers", str(request.param), "--data-dir", str(folder)], FOR_EVER) as service:
+    with over_socket("--workers", str(request.param), "--data-dir", str(folder), settings=FOR_EVER) as service:
         ready(service, 2) if request.param == 2 else service.ready()
-        service.create(binding("orders"))
+        service.create(acl("orders"))
         yield service
 
 
-def told_to_drain(service: Service) -> float:
+def told_to_drain(service: Process) -> float:
     """Seconds from SIGTERM to the first probe that says so, each over a new connection."""
     began_at = time.monotonic()
     service.process.send_signal(signal.SIGTERM)
-    eventually(lambda: probe(service) == httpx.codes.SERVICE_UNAVAILABLE, "it is not ready any more")
+    wait_until(lambda: probe(service) == httpx.codes.SERVICE_UNAVAILABLE, "it is not ready any more")
     return time.monotonic() - began_at
 
 
-def probe(service: Service, path: str = "/readyz") -> int:
-    return httpx.get(f"{service.url}{path}", timeout=PATIENCE_S).status_code
+def probe(service: Process, path: str = "/readyz") -> int:
+    return httpx.get(f"{service.url}{path}", timeout=LIMIT_S).status_code
 
 
 def asked(client: httpx.Client) -> httpx.Response:
     return client.post("/v1/authorize", json=QUESTION)
 
 
-def address_of(service: Service) -> tuple[str, int]:
+def address_of(service: Process) -> tuple[str, int]:
     host, port = service.url.removeprefix("http://").split(":")
     return host, int(port)
 
 
-def is_refused(service: Service) -> bool:
+def is_refused(service: Process) -> bool:
     """Whether nobody listens any more."""
     try:
-        socket.create_connection(address_of(service), timeout=PATIENCE_S).close()
+        socket.create_connection(address_of(service), timeout=LIMIT_S).close()
     except ConnectionRefusedError:
         return True
     return False
 
 
-def test_readiness_ends_at_once_and_everything_is_answered_on(served: Service, folder: Path) -> None:
+def test_readiness_ends_at_once_and_everything_is_answered_on(served: Process, folder: Path) -> None:
     with connections(served, 8) as kept:
         for client in kept:
             assert asked(client).headers["connection"] == "keep-alive"
         print(f"not ready {told_to_drain(served) * 1000:.0f} ms after SIGTERM")
         for _ in range(8):
-            text = httpx.get(f"{served.url}/readyz", timeout=PATIENCE_S).text
+            text = httpx.get(f"{served.url}/readyz", timeout=LIMIT_S).text
             assert "[-]shutdown failed: draining" in text
             assert probe(served, "/readyz/EXTERNAL") == httpx.codes.SERVICE_UNAVAILABLE
             assert probe(served, "/livez") == httpx.codes.OK
@@ -111,7 +102,7 @@ def test_readiness_ends_at_once_and_everything_is_answered_on(served: Service, f
             assert client.post("/v1/authorize", json={}).headers["connection"] == "close"
         with connections(served, 8) as newcomers:
             for number, client in enumerate(newcomers):
-                created = client.post("/v1/acls", json={"context": context(), "bindings": [binding(f"t{number}")]})
+                created = client.post("/v1/acls", json={"context": context(), "bindings": [acl(f"t{number}")]})
                 assert created.json()["results"][0]["created"]
                 question = {
                     "context": context("User:alice"),
@@ -127,7 +118,7 @@ def test_readiness_ends_at_once_and_everything_is_answered_on(served: Service, f
     ended_in_order(served, folder)
 
 
-def ended_in_order(service: Service, folder: Path) -> None:
+def ended_in_order(service: Process, folder: Path) -> None:
     """PostgreSQL last of all, and nothing is left."""
     assert service.lines[-1].endswith("embedded_postgres_stopped")
     assert processes_in(folder) == []
@@ -136,13 +127,13 @@ def ended_in_order(service: Service, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=_MORE)])
-def test_a_second_signal_ends_the_drain_time(served: Service, folder: Path, sig: signal.Signals) -> None:
+def test_a_second_signal_ends_the_drain_time(served: Process, folder: Path, sig: signal.Signals) -> None:
     told_to_drain(served)
     assert served.stop(sig) == 0
     ended_in_order(served, folder)
 
 
-def test_ctrl_c_does_not_drain(served: Service, folder: Path) -> None:
+def test_ctrl_c_does_not_drain(served: Process, folder: Path) -> None:
     assert served.stop(signal.SIGINT) == 0
     assert not any(" draining " in line for line in served.lines)
     ended_in_order(served, folder)
@@ -153,16 +144,16 @@ def test_updates_and_decisions_flow_until_the_socket_closes(folder: Path, count:
     variables = {"KLAMM_DRAIN_MS": "1500"}
     acknowledged: list[str] = []
     broken: list[str] = []
-    with Service(["--workers", str(count), "--data-dir", str(folder)], variables) as service:
+    with over_socket("--workers", str(count), "--data-dir", str(folder), settings=variables) as service:
         ready(service, 2) if count == 2 else service.ready()
-        service.create(binding("orders"))
+        service.create(acl("orders"))
 
         def write(writer: int) -> None:
-            with httpx.Client(base_url=service.url, timeout=PATIENCE_S) as http:
+            with httpx.Client(base_url=service.url, timeout=LIMIT_S) as http:
                 for number in range(100_000):
                     name = f"topic-{writer}-{number}"
                     try:
-                        reply = http.post("/v1/acls", json={"context": context(), "bindings": [binding(name)]})
+                        reply = http.post("/v1/acls", json={"context": context(), "bindings": [acl(name)]})
                     except httpx.ConnectError:
                         return
                     except httpx.TransportError as fault:
@@ -174,10 +165,10 @@ def test_updates_and_decisions_flow_until_the_socket_closes(folder: Path, count:
 
         with ThreadPoolExecutor(3) as pool, Asking(service, QUESTION, ANSWER, threads=2) as asking:
             writers = [pool.submit(write, writer) for writer in range(3)]
-            eventually(lambda: len(acknowledged) > 20, "updates flow")
+            wait_until(lambda: len(acknowledged) > 20, "updates flow")
             began_at, written = time.monotonic(), len(acknowledged)
             service.process.send_signal(signal.SIGTERM)
-            assert service.process.wait(PATIENCE_S) == 0
+            assert service.process.wait(LIMIT_S) == 0
             took_s = time.monotonic() - began_at
             for writer in writers:
                 writer.result()
@@ -192,7 +183,7 @@ def test_updates_and_decisions_flow_until_the_socket_closes(folder: Path, count:
         assert faults.count("ReadError") <= 2
         assert service.stop() == 0
         ended_in_order(service, folder)
-    with Service(["--data-dir", str(folder)]) as again:
+    with over_socket("--data-dir", str(folder)) as again:
         assert set(acknowledged) <= {acl["resource_name"] for acl in again.ready().acls()}
 
 
@@ -201,20 +192,20 @@ def test_a_request_that_waits_when_the_drain_time_is_over_is_answered(store: Sto
     variables = {**A_MOMENT, "KLAMM_REQUEST_TIMEOUT_MS": "9000"}
     with replica_on(store.dsn) as other, service_of(count, store.dsn, **variables) as service:
         ready(service, 2) if count == 2 else service.ready()
-        token = other.ready().create(binding("payments"))["token"]
+        token = other.ready().create(acl("payments"))["token"]
         epoch, _, offset = token.rpartition(":")
         with ThreadPoolExecutor(1) as pool:
             question = {**QUESTION, "at_least": f"{epoch}:{int(offset) + 1}"}
-            answer = pool.submit(httpx.post, f"{service.url}/v1/authorize", json=question, timeout=PATIENCE_S)
-            eventually(lambda: waiting_in(service) == 1, "it waits")
+            answer = pool.submit(httpx.post, f"{service.url}/v1/authorize", json=question, timeout=LIMIT_S)
+            wait_until(lambda: waiting_in(service) == 1, "it waits")
             service.process.send_signal(signal.SIGTERM)
-            eventually(lambda: is_refused(service), "nobody listens any more")
-            other.create(binding("orders"))
+            wait_until(lambda: is_refused(service), "nobody listens any more")
+            other.create(acl("orders"))
             assert answer.result().json()["results"] == ["ALLOWED", "ALLOWED"]
         assert service.stop() == 0
 
 
-def waiting_in(service: Service) -> float:
+def waiting_in(service: Process) -> float:
     found = metrics(service)
     return sum(value for name, value in found.items() if name.startswith("klamm_purgatory_num_delayed_operations"))
 
@@ -224,7 +215,7 @@ def waiting_in(service: Service) -> float:
 def test_a_request_that_is_half_received_when_the_drain_time_is_over_is_answered(
     store: Store, count: int, part: str
 ) -> None:
-    body = json.dumps({"context": context(), "bindings": [binding("orders")]}).encode()
+    body = json.dumps({"context": context(), "bindings": [acl("orders")]}).encode()
     head = (
         b"POST /v1/acls HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
         % len(body)
@@ -235,14 +226,14 @@ def test_a_request_that_is_half_received_when_the_drain_time_is_over_is_answered
         ready(service, 2) if count == 2 else service.ready()
         address = address_of(service)
         with (
-            socket.create_connection(address, timeout=PATIENCE_S) as idle,
-            socket.create_connection(address, timeout=PATIENCE_S) as half,
+            socket.create_connection(address, timeout=LIMIT_S) as idle,
+            socket.create_connection(address, timeout=LIMIT_S) as half,
         ):
             idle.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert idle.recv(65_536).endswith(b"ok")
             half.sendall(whole[:cut])
             service.process.send_signal(signal.SIGTERM)
-            eventually(lambda: is_refused(service), "nobody listens any more")
+            wait_until(lambda: is_refused(service), "nobody listens any more")
             assert idle.recv(1) == b""
             half.sendall(whole[cut:])
             reply = half.makefile("rb").read()
@@ -257,8 +248,8 @@ def test_a_broker_that_waits_to_start_is_answered_at_once_as_it_waits_in_vain(cl
     endpoint = {"listener_name": "EXTERNAL", "security_protocol": "SSL", "host": "k", "port": 9093}
     with replica_on(closed.dsn, **FOR_EVER) as service, ThreadPoolExecutor(1) as pool:
         body = {"broker_id": 1, "endpoints": [endpoint], "wait_ms": 300_000}
-        answer = pool.submit(httpx.post, f"{service.url}/v1/start", json=body, timeout=PATIENCE_S)
-        eventually(lambda: "listener/EXTERNAL" in service.http.get("/readyz").text, "it waits")
+        answer = pool.submit(httpx.post, f"{service.url}/v1/start", json=body, timeout=LIMIT_S)
+        wait_until(lambda: "listener/EXTERNAL" in service.http.get("/readyz").text, "it waits")
         service.process.send_signal(signal.SIGTERM)
         reply = answer.result()
         assert reply.status_code == httpx.codes.OK
@@ -270,24 +261,24 @@ def test_workers_take_connections_until_all_drain_time_is_over_and_none_is_start
     with ready(service_of(2, store.dsn, **FOR_EVER), 2) as service:
         told_to_drain(service)
         # Which of them takes a burst is up to the system, and one may take all of it.
-        eventually(lambda: takers(service) == {1, 2}, "both take connections")
+        wait_until(lambda: takers(service) == {1, 2}, "both take connections")
         kill(pids(service)[1])
-        eventually(lambda: not is_there(pids(service)[1]), "it is gone")
+        wait_until(lambda: not is_there(pids(service)[1]), "it is gone")
         assert takers(service) == {2}
         assert probe(service) == httpx.codes.SERVICE_UNAVAILABLE
         # Its next start would have been due by now, as the other one has been asked for more than once.
         time.sleep(1)
         assert len(starts(service)) == 2
         kill(pids(service)[2])
-        assert service.process.wait(PATIENCE_S) == 0
+        assert service.process.wait(LIMIT_S) == 0
 
 
-def takers(service: Service) -> set[int | None]:
+def takers(service: Process) -> set[int | None]:
     """The workers that take new connections."""
     with ExitStack() as stack:
         streams = [stack.enter_context(socket.create_connection(address_of(service))) for _ in range(16)]
         ports = [stream.getsockname()[1] for stream in streams]
-        eventually(lambda: None not in {holder_of(port, service) for port in ports}, "all are taken")
+        wait_until(lambda: None not in {holder_of(port, service) for port in ports}, "all are taken")
         return {holder_of(port, service) for port in ports}
 
 
@@ -297,7 +288,7 @@ def test_workers_that_are_sent_the_signal_as_well_end_as_one(store: Store, sig: 
     """Whoever minds a group of processes, as systemd does, sends SIGTERM to all of them: that is one, not two."""
     with Group(["--workers", "2"], {"KLAMM_DATABASE_URL": store.dsn, **FOR_EVER}) as group:
         url = group.address()
-        eventually(lambda: httpx.get(f"{url}/readyz").status_code == httpx.codes.OK, "ready")
+        wait_until(lambda: httpx.get(f"{url}/readyz").status_code == httpx.codes.OK, "ready")
         group.send(sig)
         if sig is signal.SIGTERM:
             group.wait_for(" draining ", times=3)
@@ -320,7 +311,7 @@ def test_a_worker_that_is_ended_alone_does_not_make_the_others_drain(store: Stor
     with ready(service_of(2, store.dsn, **FOR_EVER), 2) as service:
         with Probing(service) as probing:
             kill(pids(service)[2], signal.SIGTERM)
-            eventually(lambda: len(starts(service)) == 3, "it is started again")
+            wait_until(lambda: len(starts(service)) == 3, "it is started again")
             ready(service, 2)
         assert probing.refusals == []
         assert probing.answers > 0
@@ -341,9 +332,9 @@ def test_a_unix_socket_is_served_on_too(store: Store, tmp_path: Path, count: int
         return over_it(lambda client: client.get("/readyz").status_code)
 
     with service_of(count, store.dsn, ["--uds", str(path)], **FOR_EVER) as service:
-        eventually(lambda: ready_state() == httpx.codes.OK, "ready")
+        wait_until(lambda: ready_state() == httpx.codes.OK, "ready")
         service.process.send_signal(signal.SIGTERM)
-        eventually(lambda: ready_state() == httpx.codes.SERVICE_UNAVAILABLE, "it is not ready any more")
+        wait_until(lambda: ready_state() == httpx.codes.SERVICE_UNAVAILABLE, "it is not ready any more")
         for _ in range(4):
             assert over_it(lambda client: asked(client).status_code) == httpx.codes.OK
         assert service.stop() == 0

@@ -11,9 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.asking_again import client_of
 from tests.e2e.repeating import Repeating
-from tests.e2e.service import PATIENCE_S, Json, Service, action, binding, client_of, context, eventually
 from tests.e2e.workers import kill, pids, ready, service_of
+from tests.klamm import LIMIT_S, Json, Process, acl, action, context, wait_until
 from tests.postgres import Store, sql
 
 HOUR = 3_600
@@ -46,7 +47,7 @@ class Sampling(Repeating):
     PostgreSQL is on this machine, so its clock is the tests' own.
     """
 
-    def __init__(self, service: Service, threads: int = 2) -> None:
+    def __init__(self, service: Process, threads: int = 2) -> None:
         self.answers: list[tuple[float, set[str]]] = []
         self._by_arrival: list[tuple[float, set[str]]] = []
         """By when they had come back."""
@@ -88,7 +89,7 @@ def removals(store: Store) -> int:
     return int(row[0])
 
 
-def services_of(store: Store, folder: Path, stack: ExitStack, *seconds: int) -> list[Service]:
+def services_of(store: Store, folder: Path, stack: ExitStack, *seconds: int) -> list[Process]:
     """Services of two workers each, whose wall clocks are off by so many seconds."""
     found = []
     for each in seconds:
@@ -98,10 +99,10 @@ def services_of(store: Store, folder: Path, stack: ExitStack, *seconds: int) -> 
     return found
 
 
-def allow_until(ends_at: int, service: Service, *others: Service) -> None:
-    service.create(binding("orders", expires_at=rfc3339(ends_at)))
+def allow_until(ends_at: int, service: Process, *others: Process) -> None:
+    service.create(acl("orders", expires_at=rfc3339(ends_at)))
     for each in others:
-        eventually(lambda each=each: each.authorize("User:alice", action("orders")) == ["ALLOWED"], "it is known")  # type: ignore[misc]
+        wait_until(lambda each=each: each.authorize("User:alice", action("orders")) == ["ALLOWED"], "it is known")  # type: ignore[misc]
 
 
 @pytest.mark.full("a million answers")
@@ -113,10 +114,10 @@ def test_a_million_answers_by_clocks_that_are_an_hour_off_and_one_record_removes
         ends_at = int(time.time()) + SOON_S
         allow_until(ends_at, *services)
         with Sampling(services[0]) as one, Sampling(services[1]) as other:
-            eventually(lambda: one.after(ends_at) + other.after(ends_at) >= MANY, "a million answers", 600)
+            wait_until(lambda: one.after(ends_at) + other.after(ends_at) >= MANY, "a million answers", 600)
         one.check(ends_at)
         other.check(ends_at)
-        eventually(lambda: services[0].acls(principal="User:alice") == [], "it is removed")
+        wait_until(lambda: services[0].acls(principal="User:alice") == [], "it is removed")
         time.sleep(1)
         assert removals(store) == 1
 
@@ -141,11 +142,11 @@ def test_an_allow_ends_while_postgresql_is_away_also_for_who_was_frozen_over_the
         assert "ended at" in found["near_misses"][0]["detail"]
         assert [acl["resource_name"] for acl in service.acls(principal="User:alice")] == ["orders"]
         store.server.start()
-        eventually(lambda: service.acls(principal="User:alice") == [], "it is removed once the store is back")
+        wait_until(lambda: service.acls(principal="User:alice") == [], "it is removed once the store is back")
         assert removals(store) == 1
 
 
-def first_answers(service: Service, clients: Sequence[httpx.Client], ends_at: int) -> list[list[str]]:
+def first_answers(service: Process, clients: Sequence[httpx.Client], ends_at: int) -> list[list[str]]:
     """What those are told first who ask workers that stand still over the end, and then go on."""
     return asked_while_frozen(pids(service).values(), clients, QUESTION, ends_at)
 
@@ -170,7 +171,7 @@ def asked_while_frozen(
         for pid in processes:
             kill(pid, signal.SIGCONT)
     for thread in asking:
-        thread.join(PATIENCE_S)
+        thread.join(LIMIT_S)
     return found
 
 

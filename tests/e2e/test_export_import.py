@@ -16,7 +16,7 @@ from app.core.kafka.bindings import AclBinding, NewAcl
 from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import FORMATS, format_named
 from tests.e2e.history import seven_of
-from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Service, binding, context, eventually
+from tests.klamm import LIMIT_S, ROOT, SUPER_USER, Process, acl, context, wait_until
 from tests.surroundings import without_ours
 from tests.unit.formats.acl_sets import bindings_of, plain_binding, random_binding, written
 
@@ -24,7 +24,7 @@ NAMES = [each.name for each in FORMATS]
 
 
 @pytest.fixture(autouse=True)
-def _no_acls(service: Service) -> None:
+def _no_acls(service: Process) -> None:
     """Each test begins with an empty store."""
     service.delete({})
 
@@ -33,7 +33,7 @@ def command(*words: str, given: bytes | None = None) -> subprocess.CompletedProc
     """`klamm import` or `klamm export` as an operator runs it, without any of our variables."""
     klamm = str(Path(sys.executable).with_name("klamm"))
     return subprocess.run(
-        [klamm, *words], input=given, capture_output=True, cwd=ROOT, env=_clean(), timeout=PATIENCE_S, check=False
+        [klamm, *words], input=given, capture_output=True, cwd=ROOT, env=_clean(), timeout=LIMIT_S, check=False
     )
 
 
@@ -41,11 +41,11 @@ def _clean() -> dict[str, str]:
     return without_ours()
 
 
-def access(service: Service, principal: str = ADMIN) -> list[str]:
+def access(service: Process, principal: str = SUPER_USER) -> list[str]:
     return ["--klamm", service.url, "--as", principal]
 
 
-def in_store(service: Service) -> set[AclBinding]:
+def in_store(service: Process) -> set[AclBinding]:
     return {AclBinding.from_words(seven_of(each)) for each in service.acls()}
 
 
@@ -66,7 +66,7 @@ def can_be_said(acl: AclBinding, name: str) -> bool:
     return True
 
 
-def create(service: Service, acls: list[AclBinding]) -> str:
+def create(service: Process, acls: list[AclBinding]) -> str:
     """Puts them into the store; its token."""
     body = json.loads(written(format_named("klamm"), acls))
     token: str = service.create(*body["bindings"])["token"]
@@ -74,7 +74,7 @@ def create(service: Service, acls: list[AclBinding]) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_exported_is_imported_again(name: str, service: Service, tmp_path: Path) -> None:
+def test_what_is_exported_is_imported_again(name: str, service: Process, tmp_path: Path) -> None:
     acls = acls_for(name)
     token = create(service, acls)
     target = tmp_path / "target"
@@ -95,7 +95,7 @@ def test_what_is_exported_is_imported_again(name: str, service: Service, tmp_pat
     assert in_store(service) == set(acls)
 
 
-def test_done_again_both_do_the_same(service: Service, tmp_path: Path) -> None:
+def test_done_again_both_do_the_same(service: Process, tmp_path: Path) -> None:
     acls = acls_for("csv")
     create(service, acls)
     target = tmp_path / "target"
@@ -105,10 +105,10 @@ def test_done_again_both_do_the_same(service: Service, tmp_path: Path) -> None:
     assert again.stdout.startswith(f"created: 0\nalready there: {len(acls)}\n".encode())
 
 
-def test_denials_are_there_before_what_they_deny(service: Service, tmp_path: Path) -> None:
+def test_denials_are_there_before_what_they_deny(service: Process, tmp_path: Path) -> None:
     """The last binding of the file is the only one that denies, and it is the first in the store."""
     source = tmp_path / "acls.jsonl"
-    lines = [binding(f"t{at}", permission_type="DENY" if at == 99 else "ALLOW") for at in range(100)]
+    lines = [acl(f"t{at}", permission_type="DENY" if at == 99 else "ALLOW") for at in range(100)]
     source.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     slow = ["--batch", "1", "--rate", "5"]
     process = subprocess.Popen(
@@ -116,17 +116,17 @@ def test_denials_are_there_before_what_they_deny(service: Service, tmp_path: Pat
         cwd=ROOT, env=_clean(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
-        eventually(lambda: service.acls() != [], "the first is there")
+        wait_until(lambda: service.acls() != [], "the first is there")
         assert service.acls(resource_name="t99")[0]["permission_type"] == "DENY"
         assert len(service.acls()) < 100
     finally:
         process.kill()
-        process.communicate(timeout=PATIENCE_S)
+        process.communicate(timeout=LIMIT_S)
 
 
-def test_a_principal_without_the_right_is_told_so(service: Service, tmp_path: Path) -> None:
+def test_a_principal_without_the_right_is_told_so(service: Process, tmp_path: Path) -> None:
     source = tmp_path / "acls.jsonl"
-    source.write_text(json.dumps(binding("orders")), encoding="utf-8")
+    source.write_text(json.dumps(acl("orders")), encoding="utf-8")
     done = command("import", str(source), *access(service, "User:nobody"))
     assert done.returncode == 1
     assert done.stdout == b""
@@ -142,7 +142,7 @@ def test_a_principal_without_the_right_is_told_so(service: Service, tmp_path: Pa
 def test_a_bad_file_is_told_before_the_service_is_asked(tmp_path: Path) -> None:
     source = tmp_path / "users.yaml"
     source.write_text("apiVersion: kafka.strimzi.io/v1\nkind: KafkaUser\nmetadata: {name: A}\nspec: {}\n", "utf-8")
-    done = command("import", str(source), "--klamm", "http://127.0.0.1:1", "--as", ADMIN)
+    done = command("import", str(source), "--klamm", "http://127.0.0.1:1", "--as", SUPER_USER)
     assert done.returncode == 2
     assert done.stderr.decode().splitlines()[-2:] == [
         "klamm import: nothing was written; fix this first:",
@@ -152,8 +152,8 @@ def test_a_bad_file_is_told_before_the_service_is_asked(tmp_path: Path) -> None:
 
 def test_nobody_there_is_told_with_how_far_it_came(tmp_path: Path) -> None:
     source = tmp_path / "acls.jsonl"
-    source.write_text(json.dumps(binding("orders")), encoding="utf-8")
-    done = command("import", str(source), "--klamm", "http://127.0.0.1:1", "--as", ADMIN, "--timeout", "2")
+    source.write_text(json.dumps(acl("orders")), encoding="utf-8")
+    done = command("import", str(source), "--klamm", "http://127.0.0.1:1", "--as", SUPER_USER, "--timeout", "2")
     assert done.returncode == 1
     told = done.stderr.decode().splitlines()[-1]
     assert told.startswith("klamm import: can't reach Klamm at `http://127.0.0.1:1`")
@@ -162,17 +162,17 @@ def test_nobody_there_is_told_with_how_far_it_came(tmp_path: Path) -> None:
 
 @pytest.mark.full("kills, signals and frozen processes")
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
-def test_an_import_that_was_cut_off_is_carried_on(sig: signal.Signals, service: Service, tmp_path: Path) -> None:
+def test_an_import_that_was_cut_off_is_carried_on(sig: signal.Signals, service: Process, tmp_path: Path) -> None:
     source = tmp_path / "acls.jsonl"
-    source.write_text("\n".join(json.dumps(binding(f"t{at:04d}")) for at in range(2_000)), encoding="utf-8")
+    source.write_text("\n".join(json.dumps(acl(f"t{at:04d}")) for at in range(2_000)), encoding="utf-8")
     slow = ["--batch", "20", "--rate", "400"]
     process = subprocess.Popen(
         [str(Path(sys.executable).with_name("klamm")), "import", str(source), *access(service), *slow],
         cwd=ROOT, env=_clean(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    eventually(lambda: service.http.get("/v1/acls/count").json()["acl_count"] >= 40, "some are there")
+    wait_until(lambda: service.http.get("/v1/acls/count").json()["acl_count"] >= 40, "some are there")
     process.send_signal(sig)
-    _, err = process.communicate(timeout=PATIENCE_S)
+    _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
     found = re.search(rb"klamm import: interrupted; at least ([0-9,]+) of the 2,000 ACLs in ", err)
     assert found is not None, err
@@ -183,10 +183,8 @@ def test_an_import_that_was_cut_off_is_carried_on(sig: signal.Signals, service: 
     assert len(service.acls()) == 2_000
 
 
-def test_filters_choose_what_is_exported(service: Service) -> None:
-    service.create(
-        binding("orders", "User:a"), binding("orders-", "User:a", pattern_type="PREFIXED"), binding("orders", "User:b")
-    )
+def test_filters_choose_what_is_exported(service: Process) -> None:
+    service.create(acl("orders", "User:a"), acl("orders-", "User:a", pattern_type="PREFIXED"), acl("orders", "User:b"))
 
     def exported(*words: str) -> list[tuple[str, str]]:
         done = command("export", *access(service), *words)
@@ -199,9 +197,9 @@ def test_filters_choose_what_is_exported(service: Service) -> None:
     assert exported("--group", "orders") == []
 
 
-def test_exports_are_of_one_offset_while_others_write(service: Service) -> None:
+def test_exports_are_of_one_offset_while_others_write(service: Process) -> None:
     """A writer always has an even number of ACLs in one step; no export sees an odd one."""
-    pairs = [binding(f"p{at:03d}", principal) for at in range(600) for principal in ("User:a", "User:b")]
+    pairs = [acl(f"p{at:03d}", principal) for at in range(600) for principal in ("User:a", "User:b")]
     service.create(*pairs)
     code = (
         "import sys, time, httpx\n"
@@ -221,7 +219,7 @@ def test_exports_are_of_one_offset_while_others_write(service: Service) -> None:
     writer = subprocess.Popen([sys.executable, "-c", code, service.url], cwd=ROOT, env=_clean())
     try:
         whole = 0
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + LIMIT_S
         while whole < 5 and time.monotonic() < deadline:
             done = command("export", *access(service))
             if done.returncode == 1:
@@ -233,4 +231,4 @@ def test_exports_are_of_one_offset_while_others_write(service: Service) -> None:
         assert whole == 5
     finally:
         writer.terminate()
-        writer.wait(PATIENCE_S)
+        writer.wait(LIMIT_S)

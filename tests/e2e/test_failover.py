@@ -14,7 +14,7 @@ from tests.e2e.crowd import question_of
 from tests.e2e.history import seven_of
 from tests.e2e.outside import Outside
 from tests.e2e.relay import relay_to
-from tests.e2e.service import Service, action, binding, context, eventually, replica_on
+from tests.klamm import Process, acl, action, context, replica_on, wait_until
 from tests.postgres import Postgres, sql
 from tests.proxy import Proxy
 
@@ -37,8 +37,8 @@ class Pair:
     """What the standby streams through."""
     address: Proxy
     standby_dsn: str
-    reader: Service
-    writer: Service
+    reader: Process
+    writer: Process
 
     def fail_over(self) -> None:
         """The primary is gone at once, the standby takes its place with what has reached it."""
@@ -66,24 +66,24 @@ def pair(folder: Path) -> Iterator[Pair]:
 def test_a_standby_serves_and_once_promoted_without_its_tail_it_goes_on_in_another_epoch(tmp_path: Path) -> None:
     with pair(tmp_path) as both:
         reader, writer = both.reader, both.writer
-        kept = writer.create(binding("kept"))["token"]
+        kept = writer.create(acl("kept"))["token"]
         assert reader.authorize("User:alice", action("kept"), at_least=kept) == ALLOWED
-        eventually(lambda: reader.http.get("/readyz").text == "ok", "it is current")
+        wait_until(lambda: reader.http.get("/readyz").text == "ok", "it is current")
         _takes_no_update(reader)
         # What the standby never gets is acknowledged all the same: replication is asynchronous here.
         both.wire.freeze()
-        lost = writer.create(binding("lost"))["token"]
+        lost = writer.create(acl("lost"))["token"]
         assert writer.authorize("User:alice", action("lost"), at_least=lost) == ALLOWED
-        eventually(lambda: reader.metric("klamm_feed_age_seconds") > _BEHIND_S, "the reader says that it is behind")
+        wait_until(lambda: reader.metric("klamm_feed_age_seconds") > _BEHIND_S, "the reader says that it is behind")
 
         both.fail_over()
         began_at = time.monotonic()
-        found = writer.create(binding("found"), timeout_ms=60_000)["token"]
+        found = writer.create(acl("found"), timeout_ms=60_000)["token"]
         _log.info("promoted -> the first update is acknowledged: %.2f s", time.monotonic() - began_at)
         # At once, though nobody has told this replica of the epoch yet.
         assert reader.authorize("User:alice", action("found"), action("lost"), at_least=found) == ALLOWED + DENIED
 
-        next_one = reader.create(binding("next"), timeout_ms=60_000)["token"]
+        next_one = reader.create(acl("next"), timeout_ms=60_000)["token"]
         assert writer.authorize("User:alice", action("next"), action("lost"), at_least=next_one) == ALLOWED + DENIED
         with Outside(both.standby_dsn) as outside:
             assert outside.history().acls == outside.acls()
@@ -96,27 +96,27 @@ def test_a_standby_serves_and_once_promoted_without_its_tail_it_goes_on_in_anoth
 
 def test_a_standby_that_has_connected_anew_and_hears_nothing_is_as_old_as_before(tmp_path: Path) -> None:
     with pair(tmp_path) as both:
-        both.writer.create(binding("kept"))
+        both.writer.create(acl("kept"))
         both.wire.freeze()
-        both.writer.create(binding("lost"))
-        eventually(
+        both.writer.create(acl("lost"))
+        wait_until(
             lambda: both.reader.metric("klamm_feed_age_seconds") > _BEHIND_S, "the reader says that it is behind"
         )
         both.wire.trip, both.wire.then = b"START_REPLICATION", "silence"
         both.wire.thaw()
         both.wire.cut()
         began = "SELECT count(*) FROM pg_stat_wal_receiver WHERE last_msg_send_time = last_msg_receipt_time"
-        eventually(lambda: both.wire.trip is None and sql(both.standby_dsn, began) == [(1,)], "it has connected anew")
+        wait_until(lambda: both.wire.trip is None and sql(both.standby_dsn, began) == [(1,)], "it has connected anew")
         polls = both.reader.metric("klamm_feed_polls_total")
-        eventually(lambda: both.reader.metric("klamm_feed_polls_total") > polls + 1, "the reader has polled")
+        wait_until(lambda: both.reader.metric("klamm_feed_polls_total") > polls + 1, "the reader has polled")
 
         assert both.reader.metric("klamm_feed_age_seconds") > _BEHIND_S
 
 
-def _takes_no_update(replica: Service) -> None:
+def _takes_no_update(replica: Process) -> None:
     # Whether this try has knocked at PostgreSQL or an earlier one, the reason is the same.
     for timeout_ms in (15_000, 16_000):
-        body = {"context": context(), "bindings": [binding("refused")], "timeout_ms": timeout_ms}
+        body = {"context": context(), "bindings": [acl("refused")], "timeout_ms": timeout_ms}
         refused = replica.post("/v1/acls", body, status=503)
         assert refused["code"] == "STORE_UNAVAILABLE"
         assert "hot standby" in refused["detail"], refused

@@ -9,7 +9,7 @@ from tests.e2e.history import History, offset_of, seven_of
 from tests.e2e.keepers import Keeper
 from tests.e2e.outside import Outside
 from tests.e2e.relay import relay_to
-from tests.e2e.service import Service, action, binding, replica_on
+from tests.klamm import Process, acl, action, replica_on
 from tests.proxy import COMMIT, Proxy
 
 _log = logging.getLogger(__name__)
@@ -64,10 +64,10 @@ def _set_fire(crowd: Crowd, database_url: str, relay: Proxy) -> None:
     assert {"klamm writer", "klamm feed", "klamm listener"} <= killed.keys()
 
 
-def _settled(outside: Outside, replicas: list[Service]) -> History:
+def _settled(outside: Outside, replicas: list[Process]) -> History:
     """The history of the store, which both replicas now equal, as the table does."""
     # A replica writes in order, so behind these there is nothing left that was given up while it was under way.
-    tokens = [replica.create(binding("the last one"))["token"] for replica in replicas]
+    tokens = [replica.create(acl("the last one"))["token"] for replica in replicas]
     token = max(tokens, key=offset_of)
     for replica in replicas:
         assert replica.authorize("User:alice", action("the last one"), at_least=token) == ["ALLOWED"]

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.service import PATIENCE_S, ROOT
+from tests.klamm import LIMIT_S, ROOT
 from tests.planted import plant, plant_of_folder
 from tests.surroundings import without_ours
 
@@ -38,13 +38,13 @@ def _serving(stderr: int, environment: Mapping[str, str], folder: Path) -> Itera
         yield process
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(PATIENCE_S)
+        process.wait(LIMIT_S)
 
 
 def _first_line(descriptor: int) -> str:
     """What comes until the first line ends."""
     read = b""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + LIMIT_S
     while b"\n" not in read:
         ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
         assert ready, "nothing came"
@@ -105,7 +105,7 @@ def _set_up(tmp_path: Path) -> str:
         env=without_ours(),
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=LIMIT_S,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -134,17 +134,17 @@ def test_the_readme_s_section_on_callers_works_as_it_is_typed(tmp_path: Path) ->
             cwd=folder,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=LIMIT_S,
             check=True,
         )
         assert json.loads(answer.stdout)["results"] == ["DENIED"]
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_S) == 0
+        assert process.wait(LIMIT_S) == 0
 
 
 def _address(log: Path, process: subprocess.Popen[bytes]) -> str:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + LIMIT_S
     while (found := re.search(r'serving","address":"([^"]+)', log.read_text())) is None:
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()
@@ -153,7 +153,7 @@ def _address(log: Path, process: subprocess.Popen[bytes]) -> str:
 
 
 def _until_ready(address: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + LIMIT_S
     while httpx.get(f"{address}/readyz").status_code != httpx.codes.OK:
         assert time.monotonic() < deadline
         time.sleep(0.05)

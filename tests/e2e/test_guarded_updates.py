@@ -5,20 +5,20 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.e2e.service import Service, action, binding, context, replica_on
+from tests.klamm import Process, acl, action, context, replica_on
 
 ROUNDS = 40
 WRITERS = 4
 
 
 @pytest.fixture
-def replicas(migrated_database_url: str) -> Iterator[tuple[Service, Service]]:
+def replicas(migrated_database_url: str) -> Iterator[tuple[Process, Process]]:
     with replica_on(migrated_database_url) as one, replica_on(migrated_database_url) as other:
         yield one.ready(), other.ready()
 
 
-def test_of_guarded_writers_that_have_seen_the_same_state_exactly_one_wins(replicas: tuple[Service, Service]) -> None:
-    token: str = replicas[0].create(binding("first"))["token"]
+def test_of_guarded_writers_that_have_seen_the_same_state_exactly_one_wins(replicas: tuple[Process, Process]) -> None:
+    token: str = replicas[0].create(acl("first"))["token"]
     for number in range(ROUNDS):
         answers = _at_once([_writer(replicas[each % 2], f"t{number}-{each}", token) for each in range(WRITERS)])
         assert sorted(status for status, _ in answers) == [200] + [412] * (WRITERS - 1)
@@ -29,7 +29,7 @@ def test_of_guarded_writers_that_have_seen_the_same_state_exactly_one_wins(repli
 
 
 def test_guarded_writers_among_unguarded_ones_never_overwrite_what_they_have_not_seen(
-    replicas: tuple[Service, Service],
+    replicas: tuple[Process, Process],
 ) -> None:
     """A counter in the store, as a read, a look and a guarded write: no step is lost, though others write as well."""
     stop = threading.Event()
@@ -37,7 +37,7 @@ def test_guarded_writers_among_unguarded_ones_never_overwrite_what_they_have_not
     def disturb() -> None:
         number = 0
         while not stop.is_set():
-            replicas[1].create(binding(f"noise{number}"))
+            replicas[1].create(acl(f"noise{number}"))
             number += 1
             stop.wait(0.05)
 
@@ -48,18 +48,18 @@ def test_guarded_writers_among_unguarded_ones_never_overwrite_what_they_have_not
     finally:
         stop.set()
         noise.join(60)
-    names = _acls_at(replicas[0], replicas[1].create(binding("end"))["token"])
+    names = _acls_at(replicas[0], replicas[1].create(acl("end"))["token"])
     assert sum(count for count, _ in wins) == 16
     assert {name for name in names if name.startswith("step")} == {f"step{number}" for number in range(16)}
 
 
-def _acls_at(replica: Service, token: str) -> list[str]:
+def _acls_at(replica: Process, token: str) -> list[str]:
     """The names of the ACLs, not older than this token."""
     replica.authorize("User:alice", action("first"), at_least=token)
     return [acl["resource_name"] for acl in replica.acls()]
 
 
-def _counter(replica: Service, wanted: int) -> Callable[[], tuple[int, dict[str, str]]]:
+def _counter(replica: Process, wanted: int) -> Callable[[], tuple[int, dict[str, str]]]:
     def count() -> tuple[int, dict[str, str]]:
         done = 0
         while done < wanted:
@@ -72,9 +72,9 @@ def _counter(replica: Service, wanted: int) -> Callable[[], tuple[int, dict[str,
     return count
 
 
-def _writer(replica: Service, name: str, guard: str) -> Callable[[], tuple[int, dict[str, str]]]:
+def _writer(replica: Process, name: str, guard: str) -> Callable[[], tuple[int, dict[str, str]]]:
     def write() -> tuple[int, dict[str, str]]:
-        body = {"context": context(), "bindings": [binding(name)], "if_unchanged_since": guard}
+        body = {"context": context(), "bindings": [acl(name)], "if_unchanged_since": guard}
         reply = replica.http.post("/v1/acls", json=body)
         return reply.status_code, reply.json()
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.history import Seven, offset_of, seven_of
 from tests.e2e.outside import Outside
-from tests.e2e.service import PATIENCE_S, ROOT, Json, Service, action, binding, context, eventually, replica_on
+from tests.klamm import LIMIT_S, ROOT, Json, acl, action, context, over_socket, replica_on, wait_until
 from tests.planted import hear, plant_password
 from tests.postgres import Postgres, Store
 from tests.surroundings import without_ours
@@ -41,7 +41,7 @@ def start(*arguments: str, **environment: str) -> Process:
 
 def ended(process: Process, given: bytes | None = None) -> tuple[int, str, str]:
     """Its exit code, and what it said."""
-    out, err = process.communicate(given, PATIENCE_S)
+    out, err = process.communicate(given, LIMIT_S)
     hear(out.decode())
     hear(err.decode())
     return process.returncode, out.decode(), err.decode()
@@ -60,7 +60,7 @@ def counts(out: str) -> tuple[int, int, int]:
 def bindings(count: int) -> list[Json]:
     draw = random.Random(count)
     return [
-        binding(f"topic-{at:05d}", f"User:u{draw.randrange(100)}", draw.choice(["READ", "WRITE", "ALL"]))
+        acl(f"topic-{at:05d}", f"User:u{draw.randrange(100)}", draw.choice(["READ", "WRITE", "ALL"]))
         for at in range(count)
     ]
 
@@ -95,7 +95,7 @@ def test_a_replica_follows_an_import_without_loading_anew(
     path.write_bytes(lines(some))
     with replica_on(migrated_database_url) as replica:
         replica.ready()
-        own = replica.create({**some[7]}, binding("own"))
+        own = replica.create({**some[7]}, acl("own"))
 
         code, out, err = ended(start(str(path), "--actor", "User:loader", KLAMM_DATABASE_URL=migrated_database_url))
 
@@ -120,7 +120,7 @@ def test_killed_again_and_again_it_carries_on_until_all_is_in(
     path.write_bytes(lines([*some, *some[:500]]))
     for kill in range(1, 4):
         process = start(str(path), "--batch", "25", KLAMM_DATABASE_URL=migrated_database_url)
-        eventually(lambda mark=kill * FEW // 5: stored(outside) >= mark, "some are in")  # type: ignore[misc]  # bound
+        wait_until(lambda mark=kill * FEW // 5: stored(outside) >= mark, "some are in")  # type: ignore[misc]  # bound
         process.kill()
         assert ended(process)[0] == -signal.SIGKILL
     before = stored(outside)
@@ -144,7 +144,7 @@ def test_killed_again_and_again_it_carries_on_until_all_is_in(
 def test_ctrl_c_ends_it_after_the_batch_under_way(path: Path, migrated_database_url: str, outside: Outside) -> None:
     path.write_bytes(lines(bindings(FEW)))
     process = start(str(path), "--batch", "12", KLAMM_DATABASE_URL=migrated_database_url)
-    eventually(lambda: stored(outside) > 0, "some are in")
+    wait_until(lambda: stored(outside) > 0, "some are in")
     process.send_signal(signal.SIGINT)
 
     code, out, err = ended(process)
@@ -163,7 +163,7 @@ def test_postgresql_may_go_and_come_back(path: Path, store: Store, *, to_be_stop
     path.write_bytes(lines(some))
     process = start(str(path), "--batch", "12", KLAMM_DATABASE_URL=store.dsn)
     with Outside(store.dsn) as outside:
-        eventually(lambda: stored(outside) > 0, "some are in")
+        wait_until(lambda: stored(outside) > 0, "some are in")
     if to_be_stopped:
         store.server.stop()
         process.send_signal(signal.SIGTERM)
@@ -234,7 +234,7 @@ def test_the_embedded_store_takes_an_import_while_no_service_runs_on_it(path: Pa
     some = bindings(2_000)
     path.write_bytes(lines(some))
     folder = ["--data-dir", str(tmp_path / "data")]
-    with Service(folder) as service:
+    with over_socket(*folder) as service:
         service.ready().create(some[0])
         code, _, err = ended(start(str(path), *folder))
         assert code == 2
@@ -245,5 +245,5 @@ def test_the_embedded_store_takes_an_import_while_no_service_runs_on_it(path: Pa
     code, out, err = ended(start(str(path), *folder))
 
     assert (code, counts(out)) == (0, (1_999, 1, 0)), err
-    with Service(folder) as service:
+    with over_socket(*folder) as service:
         assert service.ready().http.get("/v1/acls/count").json() == {"acl_count": 2_000}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.relay import relay_to
-from tests.e2e.service import Json, Service, action, binding, context
 from tests.kafka.jars import NotToBeHadError, find_java
+from tests.klamm import Json, Process, acl, action, context
 
 REQUESTS = 10_000
 _SOURCE = Path(__file__).with_name("Ask.java")
@@ -26,12 +26,12 @@ _ALLOWED = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def acls(service: Service) -> None:
+def acls(service: Process) -> None:
     service.create(
-        binding("orders"),
-        binding("orders", "User:alice", "WRITE", pattern_type="PREFIXED"),
-        binding("*", "User:bob", "READ"),
-        binding("secret", "User:*", "ALL", permission_type="DENY"),
+        acl("orders"),
+        acl("orders", "User:alice", "WRITE", pattern_type="PREFIXED"),
+        acl("*", "User:bob", "READ"),
+        acl("secret", "User:*", "ALL", permission_type="DENY"),
     )
 
 
@@ -49,7 +49,7 @@ def _questions(url: str) -> Iterator[tuple[str, str, Json]]:
             )
 
 
-def test_it_gets_right_answers_ten_thousand_times(service: Service, tmp_path: Path) -> None:
+def test_it_gets_right_answers_ten_thousand_times(service: Process, tmp_path: Path) -> None:
     try:
         java = find_java()
     except NotToBeHadError as why:

@@ -10,11 +10,12 @@ import httpx
 import pytest
 
 from app.rest.callers.certificates import server_context
+from tests.asking_again import client_of
 from tests.certificates import Authority
 from tests.e2e.repeating import Repeating
-from tests.e2e.service import Json, Service, action, binding, client_of, context, eventually
 from tests.issuers import Key, issuer_table, key_set
 from tests.key_server import KeyServer
+from tests.klamm import Json, Process, acl, action, context, over_socket, wait_until
 from tests.postgres import Postgres
 
 QUESTION: Json = {"context": context("User:orders"), "actions": [action("orders")]}
@@ -59,7 +60,7 @@ def as_admin(key: Key) -> dict[str, str]:
     return bearer(key.token(sub=ADMIN_SUBJECT))
 
 
-def status(service: Service, token: str, body: Json = QUESTION) -> int:
+def status(service: Process, token: str, body: Json = QUESTION) -> int:
     return service.http.post("/v1/authorize", json=body, headers=bearer(token)).status_code
 
 
@@ -88,7 +89,7 @@ class Rotating(Repeating):
         """Wait until each thread has asked again, whatever the token then was."""
         before, answers = self._asked_by.copy(), self.answers
         # Of two answers the second is to a question that was asked since.
-        eventually(
+        wait_until(
             lambda: self.answers > answers + 100 and all(self._asked_by[each] >= before[each] + 2 for each in before),
             "more answers",
         )
@@ -100,17 +101,17 @@ class Issuing:
     An issuer that signs with a new key at once, instead of some minutes later, must rest so long between two of them.
     """
 
-    def __init__(self, service: Service, publish: Callable[[bytes], None], rest_s: float) -> None:
+    def __init__(self, service: Process, publish: Callable[[bytes], None], rest_s: float) -> None:
         self.service = service
         self.publish = publish
         self.rest_s = rest_s
 
 
-def configured(folder: Path, database_url: str, jwks: str, more: str = "") -> Service:
+def configured(folder: Path, database_url: str, jwks: str, more: str = "") -> Process:
     (folder / "klamm.toml").write_text(TABLES + issuer_table("main", jwks) + more)
     variables = {"KLAMM_SUPER_USERS": "User:admin", "KLAMM_DATABASE_URL": database_url}
-    service = Service([], variables, folder=folder).ready()
-    body = {"context": context("User:admin"), "bindings": [binding("orders", "User:orders")]}
+    service = over_socket(settings=variables, folder=folder).ready()
+    body = {"context": context("User:admin"), "bindings": [acl("orders", "User:orders")]}
     answer = service.http.post("/v1/acls", json=body, headers=as_admin(OLD))
     assert answer.status_code == httpx.codes.OK, answer.text
     return service
@@ -143,7 +144,7 @@ def issuing(request: pytest.FixtureRequest) -> Issuing:
     """Each test begins with the old key only."""
     found: Issuing = request.getfixturevalue(request.param)
     found.publish(key_set(OLD))
-    eventually(lambda: status(found.service, OLD.token()) == httpx.codes.OK, "the old key again")
+    wait_until(lambda: status(found.service, OLD.token()) == httpx.codes.OK, "the old key again")
     return found
 
 
@@ -205,8 +206,8 @@ def test_a_key_that_was_taken_away_is_worth_nothing_soon_after(issuing: Issuing)
     assert status(issuing.service, token) == httpx.codes.OK
     issuing.publish(key_set(new))
     # A file is followed by itself; a URL every five minutes, or when a token names a key that is not known yet.
-    eventually(lambda: status(issuing.service, new.token()) == httpx.codes.OK, "the new key")
-    eventually(lambda: status(issuing.service, token) == httpx.codes.UNAUTHORIZED, "the old key is worth nothing")
+    wait_until(lambda: status(issuing.service, new.token()) == httpx.codes.OK, "the new key")
+    wait_until(lambda: status(issuing.service, token) == httpx.codes.UNAUTHORIZED, "the old key is worth nothing")
 
 
 def test_keys_that_can_not_be_read_any_more_stay_in_use(issuing: Issuing) -> None:
@@ -218,7 +219,7 @@ def test_keys_that_can_not_be_read_any_more_stay_in_use(issuing: Issuing) -> Non
         assert status(issuing.service, Key("unknown").token()) == httpx.codes.UNAUTHORIZED
         return any(said in line for line in issuing.service.lines[lines_before:])
 
-    eventually(was_looked_at, said)
+    wait_until(was_looked_at, said)
     assert status(issuing.service, OLD.token()) == httpx.codes.OK
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.cases import each_case
 from tests.e2e.bodies import BODIES
-from tests.e2e.service import Json, Service, action, binding, context, eventually
 from tests.issuers import Key, issuer_table, key_set
+from tests.klamm import Json, Process, acl, action, context, over_socket, wait_until
 from tests.postgres import Postgres
 
 TABLES = f"""
@@ -41,27 +41,27 @@ ODD_NAMES = ["p\u0456i", "\u202eiip", "\u05d0-\u0627", "<script>alert(1)</script
 IN_CONTEXT = [path for path, body in BODIES.items() if "context" in body]
 
 
-def acl(principal: str, operation: str, name: str = "customers", permission: str = "ALLOW") -> Json:
-    return binding(name, principal, operation, permission_type=permission)
+def rule(principal: str, operation: str, name: str = "customers", permission: str = "ALLOW") -> Json:
+    return acl(name, principal, operation, permission_type=permission)
 
 
 def on_cluster(principal: str, operation: str, permission: str = "ALLOW") -> Json:
-    return {**acl(principal, operation, "kafka-cluster", permission), "resource_type": "CLUSTER"}
+    return {**rule(principal, operation, "kafka-cluster", permission), "resource_type": "CLUSTER"}
 
 
 ACLS = [
-    acl("Group:pii", "READ"),
-    acl("Group:fired", "READ", permission="DENY"),
+    rule("Group:pii", "READ"),
+    rule("Group:fired", "READ", permission="DENY"),
     *(on_cluster("Group:platform", operation) for operation in ("DESCRIBE", "DESCRIBE_CONFIGS")),
     on_cluster("Group:fired", "ALL", "DENY"),
-    *(acl(f"Group:{name}", "READ", "odd") for name in ODD_NAMES),
+    *(rule(f"Group:{name}", "READ", "odd") for name in ODD_NAMES),
 ]
 
 
 class Signed:
     """A service that believes the keys in a file, and what callers with tokens of `key` are answered."""
 
-    def __init__(self, service: Service, keys: Path) -> None:
+    def __init__(self, service: Process, keys: Path) -> None:
         self.service = service
         self.key = KEY
         self._keys = keys
@@ -99,7 +99,7 @@ def signed(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iter
     folder = tmp_path_factory.mktemp("groups")
     (folder / "klamm.toml").write_text(TABLES)
     (folder / "keys.json").write_bytes(key_set(KEY))
-    with Service([], {"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
+    with over_socket(settings={"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
         it = Signed(service.ready(), folder / "keys.json")
         reply = it.post("root", {}, "/v1/acls", {"context": context("User:admin"), "bindings": ACLS})
         assert reply.status_code == httpx.codes.OK, reply.text
@@ -166,7 +166,7 @@ def test_odd_names_are_groups_called_so_and_nothing_else(signed: Signed) -> None
 def test_no_claim_makes_a_super_user(signed: Signed) -> None:
     names = ["ops", "Group:ops", "User:admin", "admin"]
     assert signed.authorize({"groups": names}, names) == "DENIED"
-    question = {"context": context("User:platform"), "bindings": [acl("User:x", "READ")]}
+    question = {"context": context("User:platform"), "bindings": [rule("User:x", "READ")]}
     reply = signed.post("platform", {"groups": names}, "/v1/acls", question)
     assert reply.json()["code"] == "CLUSTER_AUTHORIZATION_FAILED"
     # Whom a caller may speak for is not the token's to say.
@@ -196,6 +196,6 @@ def test_groups_go_with_their_token_and_its_key(signed: Signed) -> None:
     assert status({"authorization": f"Bearer {forged}"}) == httpx.codes.UNAUTHORIZED
     signed.key = Key("second")
     signed.publish(signed.key)
-    eventually(lambda: status(signed.headers("gateway", {"groups": ["pii"]})) == httpx.codes.OK, "the new key")
-    eventually(lambda: status(with_pii) == httpx.codes.UNAUTHORIZED, "the old key is worth nothing")
+    wait_until(lambda: status(signed.headers("gateway", {"groups": ["pii"]})) == httpx.codes.OK, "the new key")
+    wait_until(lambda: status(with_pii) == httpx.codes.UNAUTHORIZED, "the old key is worth nothing")
     assert status(signed.headers("gateway", {"groups": ["left"]})) == httpx.codes.FORBIDDEN

@@ -5,7 +5,7 @@ import threading
 from tests.e2e.bodies import ENDPOINT, refusal
 from tests.e2e.probes import status, verbose
 from tests.e2e.questions import check_only_super_users_pass
-from tests.e2e.service import Json, Service, replica_on
+from tests.klamm import Json, Process, replica_on
 from tests.postgres import Store, sql
 
 
@@ -13,7 +13,7 @@ def endpoints(*names: str) -> list[Json]:
     return [{**ENDPOINT, "listener_name": name} for name in names]
 
 
-def start(service: Service, *names: str, **more: object) -> list[tuple[str, bool]]:
+def start(service: Process, *names: str, **more: object) -> list[tuple[str, bool]]:
     reply = service.post("/v1/start", {"broker_id": 1, "endpoints": endpoints(*names), **more})
     return [(each["listener_name"], each["ready"]) for each in reply["listeners"]]
 

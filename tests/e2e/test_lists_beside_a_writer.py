@@ -16,7 +16,7 @@ from app.client.plan import command as plan_command
 from app.client.reach import what, who
 from app.client.undo import command as undo
 from tests.client_runs import Run, run
-from tests.e2e.service import ADMIN, Json, Service, binding, context, replica_on
+from tests.klamm import SUPER_USER, Json, Process, acl, context, over_socket, replica_on
 from tests.postgres import Postgres
 
 ACLS = 3_000
@@ -24,25 +24,25 @@ READS = ("/v1/acls/search", "/v1/who-can", "/v1/what-can", "/v1/configs")
 
 
 @pytest.fixture(scope="module")
-def primary(postgres: Postgres) -> Iterator[Service]:
+def primary(postgres: Postgres) -> Iterator[Process]:
     with replica_on(postgres.new_store()) as running:
-        running.ready().create(*(binding(f"t-{number:04}", "User:many") for number in range(ACLS)))
-        running.create(*(binding("shared", f"User:s-{number:04}") for number in range(1_500)))
+        running.ready().create(*(acl(f"t-{number:04}", "User:many") for number in range(ACLS)))
+        running.create(*(acl("shared", f"User:s-{number:04}") for number in range(1_500)))
         yield running
 
 
 @pytest.fixture(params=["store", "follower"])
-def company(request: pytest.FixtureRequest, primary: Service) -> Iterator[Service]:
+def company(request: pytest.FixtureRequest, primary: Process) -> Iterator[Process]:
     """A service with the ACLs: that of the store, or one that follows it."""
     if request.param == "store":
         yield primary
         return
-    with Service(["--upstream", primary.url]) as follower:
+    with over_socket("--upstream", primary.url) as follower:
         yield follower.ready()
 
 
 @pytest.fixture
-def writer(primary: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def writer(primary: Process, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Writes before each call that reads; has the tokens of its writes."""
     tokens: list[str] = []
     really, get = Client.post, Client.get
@@ -50,8 +50,8 @@ def writer(primary: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
     def write() -> None:
         name = f"t-{len(tokens) % ACLS:04}"
         primary.delete({"resource_name": name, "principal": "User:many"})
-        primary.create(binding(name, "User:many", owner=f"w{len(tokens)}"))
-        tokens.append(str(primary.create(binding(f"a-{len(tokens)}", "User:busy"))["token"]))
+        primary.create(acl(name, "User:many", owner=f"w{len(tokens)}"))
+        tokens.append(str(primary.create(acl(f"a-{len(tokens)}", "User:busy"))["token"]))
 
     def post(client: Client, path: str, *words: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever it takes
         if path in READS:
@@ -69,12 +69,12 @@ def writer(primary: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
     primary.delete({"principal": "User:busy"})
 
 
-def klamm(command: Any, service: Service, *words: str) -> Run:  # noqa: ANN401 - a module
-    return run(command, [*words, "--klamm", service.url, "--as", ADMIN])
+def klamm(command: Any, service: Process, *words: str) -> Run:  # noqa: ANN401 - a module
+    return run(command, [*words, "--klamm", service.url, "--as", SUPER_USER])
 
 
 def test_an_export_is_of_one_token(
-    company: Service, primary: Service, writer: list[str], capsys: pytest.CaptureFixture[str]
+    company: Process, primary: Process, writer: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     exported = klamm(export, company).text
     _, _, token = capsys.readouterr().err.strip().rpartition(" ")
@@ -85,7 +85,7 @@ def test_an_export_is_of_one_token(
     assert len(exported.splitlines()) >= ACLS + 1_500
 
 
-def _all_at(service: Service, token: str) -> list[Json]:
+def _all_at(service: Process, token: str) -> list[Json]:
     found: list[Json] = []
     asked: Json = {"context": context(), "filter": {}, "limit": 1_000, "at": token}
     while True:
@@ -96,9 +96,9 @@ def _all_at(service: Service, token: str) -> list[Json]:
         asked["cursor"] = page["next_cursor"]
 
 
-def test_plans_tests_and_who_and_what_get_their_lists(company: Service, writer: list[str], tmp_path: Path) -> None:
+def test_plans_tests_and_who_and_what_get_their_lists(company: Process, writer: list[str], tmp_path: Path) -> None:
     wanted, tests = tmp_path / "acls.jsonl", tmp_path / "tests.yaml"
-    wanted.write_text(json.dumps(binding("new")) + "\n")
+    wanted.write_text(json.dumps(acl("new")) + "\n")
     tests.write_text("tests:\n  - User:many may READ topic:t-2999\n")
     assert klamm(plan_command, company, str(wanted)).code == 0
     assert len(klamm(who, company, "topic:shared", "--output", "json").json["rows"]) >= 1_500
@@ -107,11 +107,11 @@ def test_plans_tests_and_who_and_what_get_their_lists(company: Service, writer: 
     assert len(writer) > 4
 
 
-def test_apply_and_undo_come_as_far_as_their_guard(primary: Service, writer: list[str], tmp_path: Path) -> None:
+def test_apply_and_undo_come_as_far_as_their_guard(primary: Process, writer: list[str], tmp_path: Path) -> None:
     """The guard covers the whole store: what a writer changes after the plan still refuses it."""
     wanted = tmp_path / "acls.jsonl"
-    wanted.write_text(json.dumps(binding("new")) + "\n")
-    token = str(primary.create(binding("undone"))["token"])
+    wanted.write_text(json.dumps(acl("new")) + "\n")
+    token = str(primary.create(acl("undone"))["token"])
     assert klamm(undo, primary, token, "--save", str(tmp_path / "undo.json")).code == 0
     with pytest.raises(ServiceError, match="somebody else has changed the ACLs"):
         klamm(apply, primary, str(wanted), "--yes")

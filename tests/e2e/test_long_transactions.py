@@ -13,9 +13,9 @@ from app.formats.database_url import DatabaseUrl
 from app.store.writing import acl_store
 from app.store.writing.acl_store import PostgresAclStore
 from tests.e2e.history import offset_of
-from tests.e2e.service import Service, action, binding, context, replica_on
 from tests.e2e.test_followers import follower_of
 from tests.e2e.test_watch import Stream, token_of
+from tests.klamm import Process, acl, action, context, replica_on
 from tests.patient import PATIENT
 from tests.postgres import Postgres
 from tests.updates import ACTOR, alter, topic
@@ -34,14 +34,14 @@ def url(postgres: Postgres) -> str:
 
 
 @pytest.fixture(scope="module")
-def one(url: str) -> Iterator[Service]:
+def one(url: str) -> Iterator[Process]:
     with replica_on(url) as service:
-        service.ready().create(binding("first"))
+        service.ready().create(acl("first"))
         yield service
 
 
 @pytest.fixture(scope="module")
-def follower(one: Service) -> Iterator[Service]:
+def follower(one: Process) -> Iterator[Process]:
     with follower_of(one.url) as service:
         yield service.ready()
 
@@ -60,10 +60,10 @@ def written(url: str, *mutations: Mutation) -> str:
     return asyncio.run(write())
 
 
-def test_calls_that_are_too_long_are_refused_and_all_others_are_written(one: Service, follower: Service) -> None:
+def test_calls_that_are_too_long_are_refused_and_all_others_are_written(one: Process, follower: Process) -> None:
     def create(letter: str) -> list[str]:
         names = [f"{letter}{number:03d}" + "x" * 32_000 for number in range(COUNT)]
-        made = one.create(*(binding(name, f"User:{letter}") for name in names), **TIMEOUT)
+        made = one.create(*(acl(name, f"User:{letter}") for name in names), **TIMEOUT)
         return [each["code"] for each in made["results"]]
 
     def delete(principal: str) -> int:
@@ -89,7 +89,7 @@ def test_calls_that_are_too_long_are_refused_and_all_others_are_written(one: Ser
 
 
 def test_a_transaction_of_before_the_bound_is_passed_by_410_and_a_snapshot(
-    url: str, one: Service, follower: Service, monkeypatch: pytest.MonkeyPatch
+    url: str, one: Process, follower: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = token_of(one)
     loads = follower.metric("klamm_image_loads_total")
@@ -107,7 +107,7 @@ def test_a_transaction_of_before_the_bound_is_passed_by_410_and_a_snapshot(
     assert follower.authorize("User:alice", action(names[-1]), at_least=token) == ["ALLOWED"]
     assert follower.metric("klamm_image_loads_total") > loads
     with Stream(follower.url, "snapshot=true", EPOCHS) as fresh, Stream(one.url, f"after={token}", EPOCHS) as later:
-        last = str(one.create(binding("later"))["token"])
+        last = str(one.create(acl("later"))["token"])
         fresh.until(last)
         later.until(last)
         assert len(fresh.seen.acls) == one.metric("klamm_acl_count") >= 601
@@ -116,7 +116,7 @@ def test_a_transaction_of_before_the_bound_is_passed_by_410_and_a_snapshot(
     assert (gone.status_code, gone.json()["oldest_token"]) == (410, token)
 
 
-def test_a_property_of_a_later_version_is_handed_on_and_named(url: str, one: Service, follower: Service) -> None:
+def test_a_property_of_a_later_version_is_handed_on_and_named(url: str, one: Process, follower: Process) -> None:
     token = written(url, alter(("later.property", "on"), ("audit.level", "WARN")))
     for service in (one, follower):
         described = service.http.get(f"/v1/configs?at_least={token}").json()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.bodies import refusal
 from tests.e2e.questions import answers
-from tests.e2e.service import Service, binding, context, eventually, replica_on
+from tests.klamm import Process, acl, context, over_socket, replica_on, wait_until
 from tests.postgres import Postgres
 
 LONGEST = 32_767
@@ -40,7 +40,7 @@ FORMS = ["JSON", "TEXT"]
 
 
 @pytest.fixture(scope="module", params=FORMS)
-def logging_in(request: pytest.FixtureRequest, postgres: Postgres) -> Iterator[tuple[str, Service]]:
+def logging_in(request: pytest.FixtureRequest, postgres: Postgres) -> Iterator[tuple[str, Process]]:
     """A service for each form of the log."""
     form = str(request.param)
     with replica_on(postgres.new_store(), KLAMM_LOG_FORMAT=form, KLAMM_AUDIT_LEVEL="DEBUG") as service:
@@ -52,7 +52,7 @@ def principal_of(kind: str) -> str:
     return f"User:{NAMES[kind]}"[:LONGEST] if not kind.startswith("longest of two") else f"User:{kind}"
 
 
-def sentences(form: str, service: Service) -> list[str]:
+def sentences(form: str, service: Process) -> list[str]:
     """The sentences of the audit log; nothing of any line would move a screen, and lines of JSON are JSON."""
     lines = [*service.lines]
     assert [line for line in lines if not line.isprintable() and form == "JSON"] == []
@@ -71,10 +71,10 @@ def as_text(name: str) -> str:
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_a_strange_name_is_kept_matched_listed_and_logged_as_itself(logging_in: tuple[str, Service], kind: str) -> None:
+def test_a_strange_name_is_kept_matched_listed_and_logged_as_itself(logging_in: tuple[str, Process], kind: str) -> None:
     form, service = logging_in
     name, principal = NAMES[kind], principal_of(kind)
-    [made] = service.create(binding(name, principal))["results"]
+    [made] = service.create(acl(name, principal))["results"]
     assert (made["code"], made["created"]) == ("NONE", True)
     # Its own line comes first: a long principal is in full in the first of a request's lines.
     others = [each for each in NAMES.values() if each != name]
@@ -84,7 +84,7 @@ def test_a_strange_name_is_kept_matched_listed_and_logged_as_itself(logging_in: 
     shown_name, shown_principal = (name, principal) if form == "JSON" else (as_text(name), as_text(principal))
     begins = f"Principal = {shown_principal} is Allowed operation = READ from host = 127.0.0.1 on resource = "
     begins += f"Topic:LITERAL:{shown_name} for request = null with resourceRefCount = 1 based on rule MatchingAcl(acl="
-    eventually(lambda: any(each.startswith(begins) for each in sentences(form, service)), "the decision is logged")
+    wait_until(lambda: any(each.startswith(begins) for each in sentences(form, service)), "the decision is logged")
     assert sum(each.startswith(begins) for each in sentences(form, service)) == 1
     service.delete({"resource_name": name, "principal": principal})
     assert answers(service, principal, [name]) == ["DENIED"]
@@ -93,10 +93,10 @@ def test_a_strange_name_is_kept_matched_listed_and_logged_as_itself(logging_in: 
 @pytest.mark.parametrize("field", ["resource_name", "principal", "host"])
 @pytest.mark.parametrize("kind", TOO_LONG)
 def test_a_name_too_long_for_kafka_is_refused_for_itself_alone(
-    logging_in: tuple[str, Service], field: str, kind: str
+    logging_in: tuple[str, Process], field: str, kind: str
 ) -> None:
     _, service = logging_in
-    good = binding("neighbour", "User:neighbour")
+    good = acl("neighbour", "User:neighbour")
     value = f"User:{TOO_LONG[kind]}" if field == "principal" else TOO_LONG[kind]
     answer = service.http.post("/v1/acls", json={"context": context(), "bindings": [{**good, field: value}, good]})
     if answer.status_code == 200:
@@ -111,26 +111,26 @@ def test_a_name_too_long_for_kafka_is_refused_for_itself_alone(
 
 @pytest.mark.parametrize("kind", TOO_LONG)
 def test_a_question_about_a_name_too_long_for_kafka_is_answered_as_any_other(
-    logging_in: tuple[str, Service], kind: str
+    logging_in: tuple[str, Process], kind: str
 ) -> None:
     """No ACL can have it; those on prefixes of it and on all names count."""
     form, service = logging_in
     name, other = TOO_LONG[kind], NAMES["longest" if kind == "one more" else "longest of two bytes"]
     principal = f"User:asks {form} {kind}"
-    service.create(binding(other, principal))
+    service.create(acl(other, principal))
     assert answers(service, principal, [name, other]) == ["DENIED", "ALLOWED"]
-    service.create(binding(other, principal, pattern_type="PREFIXED"))
+    service.create(acl(other, principal, pattern_type="PREFIXED"))
     assert answers(service, principal, [name, other, other[:-1]]) == ["ALLOWED", "ALLOWED", "DENIED"]
     logged = f"Principal = {principal} is Denied operation = READ from host = 127.0.0.1 on resource = Topic:LITERAL:"
     logged += f"{name} for request = null with resourceRefCount = 1 based on rule DefaultDeny"
-    eventually(lambda: any(each.startswith(logged) for each in sentences(form, service)), "the decision is logged")
+    wait_until(lambda: any(each.startswith(logged) for each in sentences(form, service)), "the decision is logged")
 
 
 def test_names_reach_the_services_own_log_on_one_line_each(tmp_path: Path) -> None:
     """What a caller names goes into the service's log only with what PostgreSQL says; a refused start is told too."""
     for form in FORMS:
         strange = {"KLAMM_LOG_FORMAT": form, "KLAMM_SUPER_USERS": "User:admin;User:a\r\x1b[2J\u2028\u202eb\nforged"}
-        with Service(["--data-dir", str(tmp_path / form)], strange) as service:
+        with over_socket("--data-dir", str(tmp_path / form), settings=strange) as service:
             service.ready()
         assert [line for line in service.lines if line.startswith("forged")] == []
         assert [line for line in service.lines if not line.isprintable()] == []

@@ -19,7 +19,7 @@ from tests.e2e.bodies import BODIES
 from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.odd_bodies import CORPUS, HUGE, JSON, MIB, Odd
 from tests.e2e.raw import connected, forget_peak, peak_bytes, received, resident_bytes, statuses
-from tests.e2e.service import PATIENCE_S, ROOT, Service
+from tests.klamm import LIMIT_S, ROOT, Process, over_socket
 from tests.postgres import Postgres
 
 HANGS_S = 20.0
@@ -63,7 +63,7 @@ class Reply:
 class World:
     """A service that knows callers, one of them, and how long each request took."""
 
-    service: Service
+    service: Process
     token: str
     times: list[tuple[float, str]] = field(default_factory=list)
 
@@ -78,7 +78,7 @@ class World:
 def world(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("odd")
     tokens = write_configuration(folder, Corp())
-    with Service([], {"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
+    with over_socket(settings={"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
         yield World(service.ready(), tokens["root"])
         assert [line for line in service.lines if " ERROR " in line or "Traceback" in line] == []
 
@@ -166,7 +166,7 @@ def _see_end(connection: socket.socket) -> None:
 
 def ask_again(world: World, route: tuple[str, str], odd: Odd, *, known: bool) -> Reply:
     """The first answer of a service that is not overloaded."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + LIMIT_S
     while (reply := ask(world, route, odd, known=known)).status == 429 and b"OVERLOADED" in reply.body:
         assert time.monotonic() < deadline, reply
         time.sleep(0.02)

@@ -7,15 +7,15 @@ import pytest
 
 from tests.e2e.bodies import problem_in
 from tests.e2e.questions import answers
-from tests.e2e.service import ADMIN, Json, Service, action, binding, context
+from tests.klamm import SUPER_USER, Json, Process, acl, action, context
 
 
-def test_prefixes_of_prefixes_all_count(service: Service) -> None:
+def test_prefixes_of_prefixes_all_count(service: Process) -> None:
     name = "foobar.baz"
     service.create(
-        *[binding(name[:n], f"User:n{n}", pattern_type="PREFIXED") for n in range(1, len(name) + 1)],
-        *[binding(name[:n], "User:all", "ALL", pattern_type="PREFIXED") for n in range(1, 6)],
-        binding(name[:3], "User:all", "WRITE", pattern_type="PREFIXED", permission_type="DENY"),
+        *[acl(name[:n], f"User:n{n}", pattern_type="PREFIXED") for n in range(1, len(name) + 1)],
+        *[acl(name[:n], "User:all", "ALL", pattern_type="PREFIXED") for n in range(1, 6)],
+        acl(name[:3], "User:all", "WRITE", pattern_type="PREFIXED", permission_type="DENY"),
     )
     for n in range(1, len(name) + 1):
         assert answers(service, f"User:n{n}", [name, name[:n], name[: n - 1], f"{name}!"]) == [
@@ -25,12 +25,12 @@ def test_prefixes_of_prefixes_all_count(service: Service) -> None:
     assert answers(service, "User:all", ["f", "foo", name], "READ") == ["ALLOWED"] * 3
 
 
-def test_the_star_is_a_name_a_wildcard_or_a_prefix(service: Service) -> None:
+def test_the_star_is_a_name_a_wildcard_or_a_prefix(service: Process) -> None:
     service.create(
-        binding("*", "User:literal-star"),
-        binding("*", "User:prefix-star", pattern_type="PREFIXED"),
-        binding("starred", "User:*", "WRITE"),
-        binding("grouped", "Group:*", "WRITE"),
+        acl("*", "User:literal-star"),
+        acl("*", "User:prefix-star", pattern_type="PREFIXED"),
+        acl("starred", "User:*", "WRITE"),
+        acl("grouped", "Group:*", "WRITE"),
     )
     asked = ["a", "*", "*a", "a*", ""]
     assert answers(service, "User:literal-star", asked) == ["ALLOWED"] * 5
@@ -50,9 +50,9 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("host", SPELLINGS)
-def test_an_address_is_itself_in_every_spelling(service: Service, host: str) -> None:
+def test_an_address_is_itself_in_every_spelling(service: Process, host: str) -> None:
     """ACL hosts are compared with the form that Java prints."""
-    service.create(binding("by host", "User:spelled", host=host))
+    service.create(acl("by host", "User:spelled", host=host))
     for spelling in SPELLINGS[host]:
         asked = {"context": context("User:spelled", spelling), "actions": [action("by host")]}
         assert service.post("/v1/authorize", asked)["results"] == ["ALLOWED"], spelling
@@ -72,24 +72,22 @@ RANGES: list[tuple[str, list[str], list[str]]] = [
 
 
 @pytest.mark.parametrize(("host", "inside", "outside"), RANGES)
-def test_a_range_covers_its_addresses(service: Service, host: str, inside: list[str], outside: list[str]) -> None:
-    service.create(binding("ranged", f"User:{host}", host=host))
+def test_a_range_covers_its_addresses(service: Process, host: str, inside: list[str], outside: list[str]) -> None:
+    service.create(acl("ranged", f"User:{host}", host=host))
     for address in [*inside, *outside]:
         asked = {"context": context(f"User:{host}", address), "actions": [action("ranged")]}
         expected = ["ALLOWED" if address in inside else "DENIED"]
         assert service.post("/v1/authorize", asked)["results"] == expected, address
     # A DENY on a range, too.
-    service.create(
-        binding("ranged", f"User:{host}", host=host, permission_type="DENY"), binding("ranged", f"User:{host}")
-    )
+    service.create(acl("ranged", f"User:{host}", host=host, permission_type="DENY"), acl("ranged", f"User:{host}"))
     for address in [*inside, *outside]:
         asked = {"context": context(f"User:{host}", address), "actions": [action("ranged")]}
         expected = ["DENIED" if address in inside else "ALLOWED"]
         assert service.post("/v1/authorize", asked)["results"] == expected, address
 
 
-def test_twenty_clients_that_create_the_same_acls_get_the_same_ids(service: Service) -> None:
-    wanted = [binding(f"same-{n}", "User:same") for n in range(50)]
+def test_twenty_clients_that_create_the_same_acls_get_the_same_ids(service: Process) -> None:
+    wanted = [acl(f"same-{n}", "User:same") for n in range(50)]
     together = threading.Barrier(20)
 
     def create(n: int) -> list[Json]:
@@ -106,9 +104,9 @@ def test_twenty_clients_that_create_the_same_acls_get_the_same_ids(service: Serv
     assert len(service.acls(principal="User:same")) == 50
 
 
-def test_twenty_clients_that_delete_the_same_acl_remove_it_once(service: Service) -> None:
-    service.create(*[binding(f"gone-{n}", "User:gone") for n in range(20)])
-    before = int(service.create(binding("offset", "User:gone"))["token"].partition(":")[2])
+def test_twenty_clients_that_delete_the_same_acl_remove_it_once(service: Process) -> None:
+    service.create(*[acl(f"gone-{n}", "User:gone") for n in range(20)])
+    before = int(service.create(acl("offset", "User:gone"))["token"].partition(":")[2])
     with ThreadPoolExecutor(20) as clients:
         answered = list(clients.map(lambda _: service.delete({"principal": "User:gone"}), range(20)))
     removed = [acl["id"] for answer in answered for acl in answer["results"][0]["matches"]]
@@ -117,10 +115,10 @@ def test_twenty_clients_that_delete_the_same_acl_remove_it_once(service: Service
     assert max(int(answer["token"].partition(":")[2]) for answer in answered) == before + 21
 
 
-def test_an_acl_that_comes_and_goes_has_a_new_id_each_time_and_is_seen_at_once(service: Service) -> None:
+def test_an_acl_that_comes_and_goes_has_a_new_id_each_time_and_is_seen_at_once(service: Process) -> None:
     ids = set()
     for _ in range(100):
-        [created] = service.create(binding("comes and goes", "User:cg"))["results"]
+        [created] = service.create(acl("comes and goes", "User:cg"))["results"]
         assert answers(service, "User:cg", ["comes and goes"]) == ["ALLOWED"]
         ids.add(created["id"])
         [removed] = service.delete({"principal": "User:cg"})["results"]
@@ -130,8 +128,8 @@ def test_an_acl_that_comes_and_goes_has_a_new_id_each_time_and_is_seen_at_once(s
     assert len(ids) == 100
 
 
-def test_one_call_may_name_the_same_acl_many_times(service: Service) -> None:
-    results = service.create(*[binding("again", "User:again")] * 100)["results"]
+def test_one_call_may_name_the_same_acl_many_times(service: Process) -> None:
+    results = service.create(*[acl("again", "User:again")] * 100)["results"]
     assert len({result["id"] for result in results}) == 1
     assert [result["created"] for result in results] == [True] + [False] * 99
     removed = service.delete(*[{"principal": "User:again"}] * 10)["results"]
@@ -140,34 +138,34 @@ def test_one_call_may_name_the_same_acl_many_times(service: Service) -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, 1, 2, 5])
-def test_a_timeout_of_next_to_nothing_never_leads_to_a_lie(service: Service, timeout_ms: int) -> None:
+def test_a_timeout_of_next_to_nothing_never_leads_to_a_lie(service: Process, timeout_ms: int) -> None:
     outcomes: dict[str, str] = {}
     for n in range(60):
         name = f"hasty-{timeout_ms}-{n}"
-        body = {"context": context(), "bindings": [binding(name, "User:hasty")], "timeout_ms": timeout_ms}
+        body = {"context": context(), "bindings": [acl(name, "User:hasty")], "timeout_ms": timeout_ms}
         reply = service.http.post("/v1/acls", json=body)
         outcomes[name] = "NONE" if reply.is_success else problem_in(reply)["code"]
         assert reply.status_code in (200, 503, 504), reply.text
     assert set(outcomes.values()) <= {"NONE", "STORE_UNAVAILABLE", "REQUEST_TIMED_OUT"}
     # Whatever was on its way has been written before this one.
-    service.create(binding("patient", "User:hasty"))
+    service.create(acl("patient", "User:hasty"))
     found = {acl["resource_name"] for acl in service.acls(principal="User:hasty")}
     assert {name for name, code in outcomes.items() if code == "NONE"} <= found
     assert not {name for name, code in outcomes.items() if code == "STORE_UNAVAILABLE"} & found
 
 
-def test_an_update_of_nothing_is_answered_with_the_token_of_now(service: Service) -> None:
-    token = service.create(binding("now", "User:now"))["token"]
+def test_an_update_of_nothing_is_answered_with_the_token_of_now(service: Process) -> None:
+    token = service.create(acl("now", "User:now"))["token"]
     assert service.create() == {"results": [], "token": token}
     assert service.delete() == {"results": [], "token": token}
-    assert service.create(binding("now", "User:now"))["token"] == token
+    assert service.create(acl("now", "User:now"))["token"] == token
     assert service.delete({"resource_name": "never there"})["token"] == token
 
 
-def test_every_field_of_the_context_at_its_bounds_is_fine(service: Service) -> None:
+def test_every_field_of_the_context_at_its_bounds_is_fine(service: Process) -> None:
     for numbers in ((-(2**15), -(2**31)), (2**15 - 1, 2**31 - 1), (None, None)):
         asked = context(
-            ADMIN,
+            SUPER_USER,
             listener_name="\n",
             security_protocol="ANYTHING",
             request_type=numbers[0],
@@ -185,14 +183,14 @@ LOOK_ALIKES = [
 ]  # fmt: skip
 
 
-def test_who_only_looks_like_a_super_user_is_none(service: Service) -> None:
+def test_who_only_looks_like_a_super_user_is_none(service: Process) -> None:
     for name in LOOK_ALIKES:
         assert answers(service, name, ["nobody's"]) == ["DENIED"], repr(name)
-        body = {"context": context(name), "bindings": [binding("theirs", name)]}
+        body = {"context": context(name), "bindings": [acl("theirs", name)]}
         assert problem_in(service.http.post("/v1/acls", json=body))["code"] == "CLUSTER_AUTHORIZATION_FAILED"
 
 
-def test_one_call_may_change_a_property_several_times(service: Service) -> None:
+def test_one_call_may_change_a_property_several_times(service: Process) -> None:
     def change(*values: str | None) -> int:
         configs = [{"name": "early.start.listeners", "value": value} for value in values]
         reply = service.post("/v1/configs", {"context": context(), "configs": configs})
@@ -209,7 +207,7 @@ def test_one_call_may_change_a_property_several_times(service: Service) -> None:
     assert change("C", "C") == before + 4
     assert change(None, None) == before + 5
     assert in_force() == {"value": "", "source": "STARTUP"}
-    many = ";".join(f"User:operator-{n}" for n in range(20_000)) + f";{ADMIN}"
+    many = ";".join(f"User:operator-{n}" for n in range(20_000)) + f";{SUPER_USER}"
     change_users = {"context": context(), "configs": [{"name": "super.users", "value": many}]}
     assert service.post("/v1/configs", change_users)["results"][0]["code"] == "NONE"
     assert answers(service, "User:operator-19999", ["anything"]) == ["ALLOWED"]

@@ -12,8 +12,8 @@ import pytest
 
 from tests.cases import each_case
 from tests.e2e.raw import exchange, received
-from tests.e2e.service import PATIENCE_S, Service
 from tests.e2e.test_callers import ALICE, body_of, routes
+from tests.klamm import LIMIT_S, Process, over_socket
 from tests.postgres import Postgres
 
 NEED_NO_CALLER = {"livez", "readyz", "readyzListener", "startupz", "index", "openapi", "docs"}
@@ -49,17 +49,19 @@ CONFIGS, AUTHORIZE = REQUESTS["describeConfigs"], REQUESTS["authorize"]
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[Service]:
-    with Service([], {"KLAMM_DATABASE_URL": postgres.new_store()}, folder=tmp_path_factory.mktemp("open")) as service:
+def service(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[Process]:
+    with over_socket(
+        settings={"KLAMM_DATABASE_URL": postgres.new_store()}, folder=tmp_path_factory.mktemp("open")
+    ) as service:
         yield service.ready()
 
 
-def status_of(service: Service, request: bytes) -> int:
+def status_of(service: Process, request: bytes) -> int:
     return int(exchange(service, request, then_close=False)[9:12])
 
 
 @pytest.mark.parametrize("operation", REQUESTS)
-def test_no_route_answers_a_page_whose_site_rebinds_its_name(service: Service, operation: str) -> None:
+def test_no_route_answers_a_page_whose_site_rebinds_its_name(service: Process, operation: str) -> None:
     reply = exchange(service, REQUESTS[operation].text(b"Host: evil.example:8080\r\n"), then_close=False)
     status, _, text = int(reply[9:12]), *reply.partition(b"\r\n\r\n")[1:]
     if operation in NEED_NO_CALLER:
@@ -77,7 +79,7 @@ def test_no_route_answers_a_page_whose_site_rebinds_its_name(service: Service, o
 
 
 @pytest.mark.parametrize("operation", sorted(REQUESTS.keys() - NEED_NO_CALLER))
-def test_no_route_answers_a_page_of_another_site(service: Service, operation: str) -> None:
+def test_no_route_answers_a_page_of_another_site(service: Process, operation: str) -> None:
     for header in (b"Sec-Fetch-Site: cross-site", b"Sec-Fetch-Site: same-site", b"Origin: http://evil.example"):
         assert status_of(service, REQUESTS[operation].text(_HOST + header + b"\r\n")) == 403, header
 
@@ -104,14 +106,14 @@ def test_no_route_answers_a_page_of_another_site(service: Service, operation: st
         ((), 400),
     ],
 )
-def test_odd_spellings_of_a_host(service: Service, headers: tuple[bytes, ...], status: int) -> None:
+def test_odd_spellings_of_a_host(service: Process, headers: tuple[bytes, ...], status: int) -> None:
     hosts = b"".join(b"Host: %b\r\n" % each for each in headers)
     for request in (CONFIGS, AUTHORIZE):
         # The second time, the service knows the head.
         assert [status_of(service, request.text(hosts)) for _ in range(2)] == [status] * 2
 
 
-def test_a_request_of_http_1_0_needs_a_host_too(service: Service) -> None:
+def test_a_request_of_http_1_0_needs_a_host_too(service: Process) -> None:
     for request in (CONFIGS, AUTHORIZE):
         assert status_of(service, request.text(b"", version="1.0")) == 403
         assert status_of(service, request.text(b"Host: evil.example\r\n", version="1.0")) == 403
@@ -129,7 +131,7 @@ def test_a_request_of_http_1_0_needs_a_host_too(service: Service) -> None:
     ],
 )
 def test_the_host_of_the_target_counts_and_not_the_header(
-    service: Service, before: str, host: bytes, status: int
+    service: Process, before: str, host: bytes, status: int
 ) -> None:
     for request in (CONFIGS, AUTHORIZE):
         assert status_of(service, request.text(b"Host: %b\r\n" % host, before=before)) == status
@@ -150,12 +152,12 @@ def test_the_host_of_the_target_counts_and_not_the_header(
         (b"SEC-FETCH-SITE: cross-site\r\n", 403),
     ],
 )
-def test_what_a_browser_says_of_who_asks(service: Service, headers: bytes, status: int) -> None:
+def test_what_a_browser_says_of_who_asks(service: Process, headers: bytes, status: int) -> None:
     for request in (CONFIGS, AUTHORIZE):
         assert status_of(service, request.text(_HOST + headers)) == status
 
 
-def test_a_stream_ends_for_nobody_it_was_opened_for(service: Service) -> None:
+def test_a_stream_ends_for_nobody_it_was_opened_for(service: Process) -> None:
     """Who asks is looked at again each second; a stream that a browser page of the service reads goes on."""
     headers = {"sec-fetch-site": "same-origin"}
     with service.http.stream("GET", "/v1/watch?snapshot=true&bookmark_ms=1000", headers=headers) as reply:
@@ -167,16 +169,16 @@ def test_a_stream_ends_for_nobody_it_was_opened_for(service: Service) -> None:
 
 def test_over_a_unix_socket_any_host_is_answered(tmp_path: Path, postgres: Postgres) -> None:
     path = tmp_path / "klamm.sock"
-    with Service(["--uds", str(path)], {"KLAMM_DATABASE_URL": postgres.new_store()}, folder=tmp_path):
+    with over_socket("--uds", str(path), settings={"KLAMM_DATABASE_URL": postgres.new_store()}, folder=tmp_path):
         with httpx.Client(
-            transport=httpx.HTTPTransport(uds=str(path)), base_url="http://klamm", timeout=PATIENCE_S
+            transport=httpx.HTTPTransport(uds=str(path)), base_url="http://klamm", timeout=LIMIT_S
         ) as client:
             assert client.get("/v1/configs").status_code == 200
             assert client.get("/v1/configs", headers={"sec-fetch-site": "cross-site"}).status_code == 200
             assert client.get("/v1/configs", headers={"origin": "http://evil.example"}).status_code == 403
             assert client.get("/console").status_code == 200
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(PATIENCE_S)
+            connection.settimeout(LIMIT_S)
             connection.connect(str(path))
             connection.sendall(CONFIGS.text(b"", version="1.0"))
             assert received(connection)[9:12] == b"200"

@@ -20,7 +20,7 @@ from tests.e2e.clusters import copy
 from tests.e2e.crowd import Answer, Crowd, question_of, seconds_until
 from tests.e2e.history import History, offset_of, seven_of
 from tests.e2e.outside import Outside
-from tests.e2e.service import Service, action, binding, eventually, replica_on
+from tests.klamm import Process, acl, action, replica_on, wait_until
 from tests.postgres import Frozen, Postgres, run
 from tests.updates import create, topic
 
@@ -45,7 +45,7 @@ def write(dsn: str, names: Sequence[str]) -> None:
     run(write_all())
 
 
-def equal_to_the_table(replica: Service, outside: Outside) -> bool:
+def equal_to_the_table(replica: Process, outside: Outside) -> bool:
     return {seven_of(acl): acl["id"] for acl in replica.acls()} == outside.acls()
 
 
@@ -72,7 +72,7 @@ def test_a_file_level_backup_put_in_the_place_of_the_store_is_noticed_and_replac
         with replica_on(dsn) as replica, Crowd() as crowd:
             replica.ready()
             for name in LOST:
-                lost_token = replica.create(binding(name))["token"]
+                lost_token = replica.create(acl(name))["token"]
             with Outside(dsn) as outside:
                 before = outside.history()
             names = [*SHARED, *LOST, *FOUND]
@@ -121,7 +121,7 @@ def test_a_restored_backup_that_goes_on_by_itself_is_noticed_and_replaces_the_lo
     write(dsn, SHARED)
     names = [*SHARED, *LOST, *FOUND]
     with backup_of(postgres, dsn) as restore, replica_on(dsn) as replica, Crowd() as crowd:
-        tokens = [replica.ready().create(binding(name))["token"] for name in LOST]
+        tokens = [replica.ready().create(acl(name))["token"] for name in LOST]
         with Outside(dsn) as outside:
             before = outside.history()
         asking = crowd.start(crowd.ask, replica.url, names, gap_s=0.001)
@@ -135,7 +135,7 @@ def test_a_restored_backup_that_goes_on_by_itself_is_noticed_and_replaces_the_lo
         assert replica.metric("klamm_feed_mismatches_total") == 1
         assert replica.metric("klamm_image_loads_total") == 2
         # It goes on from there.
-        assert offset_of(replica.create(binding("next"))["token"]) == after.last_offset + 1
+        assert offset_of(replica.create(acl("next"))["token"]) == after.last_offset + 1
         assert replica.authorize("User:alice", action("next")) == ["ALLOWED"]
         crowd.let_ask()
         crowd.stop()
@@ -145,7 +145,7 @@ def test_a_restored_backup_that_goes_on_by_itself_is_noticed_and_replaces_the_lo
             refuses_as_of_another_epoch(replica, token)
 
 
-def refuses_as_of_another_epoch(replica: Service, token: str) -> None:
+def refuses_as_of_another_epoch(replica: Process, token: str) -> None:
     body = {**question_of(LOST), "at_least": token}
     assert replica.post("/v1/authorize", body, status=409)["code"] == "TOKEN_EPOCH_MISMATCH"
 
@@ -153,11 +153,11 @@ def refuses_as_of_another_epoch(replica: Service, token: str) -> None:
 def test_a_follower_that_is_left_behind_by_retention_loads_afresh(migrated_database_url: str) -> None:
     dsn = migrated_database_url
     with replica_on(dsn) as one, replica_on(dsn) as other, Outside(dsn) as outside:
-        one.ready().create(binding("before"))
-        eventually(lambda: other.ready().metric("klamm_feed_offset") == 1, "both stand at the first record")
+        one.ready().create(acl("before"))
+        wait_until(lambda: other.ready().metric("klamm_feed_offset") == 1, "both stand at the first record")
         with Frozen([other.process.pid]):
             for name in FOUND:
-                one.create(binding(name))
+                one.create(acl(name))
             one.delete({"resource_name": "before"})
             assert trim_all_but(dsn, 2) == 4
         took_s = seconds_until(lambda: equal_to_the_table(other, outside), "the follower has caught up")
@@ -167,7 +167,7 @@ def test_a_follower_that_is_left_behind_by_retention_loads_afresh(migrated_datab
 
         # Who is not behind follows on, even from a log that holds the last transaction only.
         assert trim_all_but(dsn, 0) == 1
-        token = one.create(binding("next"))["token"]
+        token = one.create(acl("next"))["token"]
         assert other.authorize("User:alice", action("next"), at_least=token) == ["ALLOWED"]
         assert other.metric("klamm_image_loads_total") == 2
         assert one.metric("klamm_image_loads_total") == 1

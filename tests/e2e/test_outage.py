@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.asking import Asking
 from tests.e2e.bodies import problem_in
 from tests.e2e.probes import metric
-from tests.e2e.service import ADMIN, PATIENCE_S, Json, Service, action, binding, context, eventually, replica_on
+from tests.klamm import LIMIT_S, SUPER_USER, Json, Process, acl, action, context, replica_on, wait_until
 from tests.postgres import Frozen, Store, sql
 
 LOG = logging.getLogger(__name__)
@@ -41,17 +41,17 @@ class Updates:
     unknown: list[str] = field(default_factory=list)
     slowest_s: float = 0.0
 
-    def create(self, service: Service, timeout_ms: int = TIMEOUT_MS) -> bool:
+    def create(self, service: Process, timeout_ms: int = TIMEOUT_MS) -> bool:
         """Try to create one ACL; whether it was acknowledged."""
         name = f"try-{next(_names)}"
-        body = {"context": context(), "bindings": [binding(name, "User:carol")], "timeout_ms": timeout_ms}
+        body = {"context": context(), "bindings": [acl(name, "User:carol")], "timeout_ms": timeout_ms}
         began_at = time.monotonic()
         reply = service.http.post("/v1/acls", json=body)
         self.slowest_s = max(self.slowest_s, time.monotonic() - began_at)
         self._names(reply).append(name)
         return reply.is_success
 
-    def check(self, service: Service) -> None:
+    def check(self, service: Process) -> None:
         """What was acknowledged is there, what was refused is not; each answer came in time."""
         found = {acl["resource_name"] for acl in service.acls(principal="User:carol")}
         assert set(self.kept) <= found
@@ -71,27 +71,27 @@ class Updates:
 
 
 @pytest.fixture
-def service(store: Store) -> Iterator[Service]:
+def service(store: Store) -> Iterator[Process]:
     """A replica that gives ANSWER to QUESTION."""
     with replica_on(store.dsn) as service:
         service.ready().create(
-            binding("orders"),
-            binding("eu.", pattern_type="PREFIXED", operation="ALL"),
-            binding("*", operation="ALL"),
-            binding("orders", operation="WRITE", permission_type="DENY"),
-            binding("payments", principal="User:*", operation="ALL", permission_type="DENY"),
+            acl("orders"),
+            acl("eu.", pattern_type="PREFIXED", operation="ALL"),
+            acl("*", operation="ALL"),
+            acl("orders", operation="WRITE", permission_type="DENY"),
+            acl("payments", principal="User:*", operation="ALL", permission_type="DENY"),
         )
         yield service
 
 
-def age_told(service: Service) -> str:
+def age_told(service: Process) -> str:
     """The body of /readyz, which must be a 200."""
     reply = service.http.get("/readyz")
     assert reply.status_code == 200, reply.text
     return reply.text
 
 
-def check_reads_from_memory(service: Service, token: str) -> None:
+def check_reads_from_memory(service: Process, token: str) -> None:
     """Everything that needs no database is answered while there is none."""
     assert service.authorize("User:alice", *QUESTION["actions"], at_least=token) == ANSWER
     assert len(service.acls()) == service.http.get("/v1/acls/count").json()["acl_count"]
@@ -102,9 +102,9 @@ def check_reads_from_memory(service: Service, token: str) -> None:
     assert service.http.get("/metrics").status_code == 200
 
 
-def check_every_update_is_refused(service: Service) -> None:
+def check_every_update_is_refused(service: Process) -> None:
     changes: dict[str, Json] = {
-        "/v1/acls": {"bindings": [binding("refused", "User:dave")]},
+        "/v1/acls": {"bindings": [acl("refused", "User:dave")]},
         "/v1/acls/delete": {"filters": [{"principal": "User:alice"}]},
         "/v1/configs": {"configs": [{"name": "super.users", "value": "User:mallory"}]},
     }
@@ -114,26 +114,26 @@ def check_every_update_is_refused(service: Service) -> None:
         assert problem_in(reply)["code"] in ("STORE_UNAVAILABLE", "REQUEST_TIMED_OUT")
 
 
-def flows_again(service: Service, other: Service, updates: Updates) -> float:
+def flows_again(service: Process, other: Process, updates: Updates) -> float:
     """Wait until an update is acknowledged and another replica shows it. Returns how long that took, in seconds."""
     back_at = time.monotonic()
-    eventually(lambda: updates.create(service), "updates are acknowledged again")
+    wait_until(lambda: updates.create(service), "updates are acknowledged again")
     asked = action(updates.kept[-1])
-    eventually(lambda: other.authorize("User:carol", asked) == ["ALLOWED"], "the other replica shows it")
+    wait_until(lambda: other.authorize("User:carol", asked) == ["ALLOWED"], "the other replica shows it")
     took_s = time.monotonic() - back_at
-    eventually(lambda: age_told(service) == "ok" and age_told(other) == "ok", "both are current")
+    wait_until(lambda: age_told(service) == "ok" and age_told(other) == "ok", "both are current")
     return took_s
 
 
-def test_postgresql_is_stopped_for_20_s(store: Store, service: Service) -> None:
+def test_postgresql_is_stopped_for_20_s(store: Store, service: Process) -> None:
     updates = Updates()
     with replica_on(store.dsn) as other, Asking(service, QUESTION, ANSWER) as asking:
         other.ready()
-        token = service.create(binding("last", "User:carol"))["token"]
+        token = service.create(acl("last", "User:carol"))["token"]
         updates.kept.append("last")
         store.server.stop()
         stopped_at = time.monotonic()
-        eventually(lambda: "[+]change-feed ok: lagging; last known to equal" in age_told(service), "the age is named")
+        wait_until(lambda: "[+]change-feed ok: lagging; last known to equal" in age_told(service), "the age is named")
         check_reads_from_memory(service, token)
         check_every_update_is_refused(service)
         while time.monotonic() < stopped_at + OUTAGE_S:
@@ -152,7 +152,7 @@ def test_postgresql_is_stopped_for_20_s(store: Store, service: Service) -> None:
     )
 
 
-def frozen_for_a_while(service: Service, processes: list[int], updates: Updates) -> None:
+def frozen_for_a_while(service: Process, processes: list[int], updates: Updates) -> None:
     with Frozen(processes):
         began_at = time.monotonic()
         check_every_update_is_refused(service)
@@ -161,7 +161,7 @@ def frozen_for_a_while(service: Service, processes: list[int], updates: Updates)
             age_told(service)
 
 
-def test_postgresql_stands_still(store: Store, service: Service) -> None:
+def test_postgresql_stands_still(store: Store, service: Process) -> None:
     """Every connection is half-open: nothing is closed, nothing is answered, and new ones are not accepted."""
     updates = Updates()
     with replica_on(store.dsn) as other, Asking(service, QUESTION, ANSWER) as asking:
@@ -181,7 +181,7 @@ def backends(dsn: str, purpose: str = "%") -> list[int]:
     return [pid for (pid,) in found]
 
 
-def test_a_backend_that_stands_still_is_left_for_a_new_connection(store: Store, service: Service) -> None:
+def test_a_backend_that_stands_still_is_left_for_a_new_connection(store: Store, service: Process) -> None:
     updates = Updates()
     with Asking(service, QUESTION, ANSWER) as asking:
         assert updates.create(service, timeout_ms=60_000)
@@ -190,13 +190,13 @@ def test_a_backend_that_stands_still_is_left_for_a_new_connection(store: Store, 
         with Frozen(standing):
             assert updates.create(service, timeout_ms=60_000)
             assert service.authorize("User:carol", action(updates.kept[-1])) == ["ALLOWED"]
-            eventually(lambda: age_told(service) == "ok", "current by new connections")
+            wait_until(lambda: age_told(service) == "ok", "current by new connections")
         assert updates.create(service, timeout_ms=60_000)
     assert asking.wrong == []
     updates.check(service)
 
 
-def test_writers_that_stand_still_in_the_middle_lose_nothing(store: Store, service: Service) -> None:
+def test_writers_that_stand_still_in_the_middle_lose_nothing(store: Store, service: Process) -> None:
     """The writer's backend is frozen wherever it is, with or without the lock on the head, again and again."""
     updates = Updates()
     done = threading.Event()
@@ -211,30 +211,30 @@ def test_writers_that_stand_still_in_the_middle_lose_nothing(store: Store, servi
     try:
         for _ in range(4):
             before = len(updates.kept)
-            eventually(lambda before=before: len(updates.kept) > before + 20, "updates flow")  # type: ignore[misc]  # bound
+            wait_until(lambda before=before: len(updates.kept) > before + 20, "updates flow")  # type: ignore[misc]  # bound
             with Frozen(backends(store.dsn, "writer")):
                 time.sleep(2.5)
     finally:
         done.set()
         for writer in writers:
-            writer.join(PATIENCE_S)
-    eventually(lambda: updates.create(service), "updates flow again")
+            writer.join(LIMIT_S)
+    wait_until(lambda: updates.create(service), "updates flow again")
     updates.check(service)
     rows = sql(store.dsn, "SELECT count(*) FROM acl")[0][0]
     assert service.http.get("/v1/acls/count").json() == {"acl_count": rows}
 
 
-def test_a_postmaster_that_stands_still_hinders_nobody_who_is_connected(store: Store, service: Service) -> None:
+def test_a_postmaster_that_stands_still_hinders_nobody_who_is_connected(store: Store, service: Process) -> None:
     updates = Updates()
     assert updates.create(service, timeout_ms=60_000)
     postmaster = int((store.server.folder / "postgres" / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
     with Frozen([postmaster]), replica_on(store.dsn) as late:
         assert updates.create(service, timeout_ms=60_000)
         assert service.post("/v1/authorize", QUESTION)["results"] == ANSWER
-        eventually(lambda: age_told(service) == "ok", "the image is current")
-        eventually(lambda: metric(late, "image_load_failures_total") >= 2, "it tries and fails")
+        wait_until(lambda: age_told(service) == "ok", "the image is current")
+        wait_until(lambda: metric(late, "image_load_failures_total") >= 2, "it tries and fails")
         assert late.http.get("/readyz").status_code == 503
-        assert late.authorize(ADMIN, action("orders")) == ["ALLOWED"]
+        assert late.authorize(SUPER_USER, action("orders")) == ["ALLOWED"]
     with replica_on(store.dsn) as late:
         late.ready()
     updates.check(service)

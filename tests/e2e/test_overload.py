@@ -8,7 +8,7 @@ from tests.bench.flood import Flood, Result, flooding
 from tests.bench.load import closed_loop, post, status_of
 from tests.bench.processes import cpu_s, rss_bytes
 from tests.bench.report import percentile
-from tests.e2e.service import Service, action, context
+from tests.klamm import Process, action, context
 
 ACTIONS = 500
 FLOOD_S = 6.0
@@ -22,7 +22,7 @@ def messages() -> list[bytes]:
     return [post("/v1/authorize", json.dumps(body, separators=(",", ":")).encode())]
 
 
-def test_the_excess_is_refused_and_the_rest_is_answered(service: Service) -> None:
+def test_the_excess_is_refused_and_the_rest_is_answered(service: Process) -> None:
     port, pid = int(service.url.rpartition(":")[2]), service.process.pid
     sent = messages()
     # Alone on its connection, no request is one too many.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import quick_spark
-from tests.e2e.service import ADMIN, PATIENCE_S, Service, binding
+from tests.klamm import LIMIT_S, SUPER_USER, Process, acl, over_socket
 from tests.surroundings import without_ours
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
@@ -33,8 +33,8 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def service(data_dir: Path) -> Iterator[Service]:
-    with Service(["--data-dir", str(data_dir)]) as service:
+def service(data_dir: Path) -> Iterator[Process]:
+    with over_socket("--data-dir", str(data_dir)) as service:
         yield service
 
 
@@ -72,10 +72,10 @@ def test_a_job_reads_the_services_own_database(data_dir: Path, tmp_path: Path) -
 
 @pytest.mark.full("long stories on Spark")
 def test_a_first_night_without_a_decision_ends_well_and_its_mends_reach_the_service(
-    service: Service, data_dir: Path, tmp_path: Path
+    service: Process, data_dir: Path, tmp_path: Path
 ) -> None:
-    narrow, wide = binding("orders"), binding("ord", pattern_type="PREFIXED")
-    odd = binding("it's $(touch hacked)", operation="ALL")
+    narrow, wide = acl("orders"), acl("ord", pattern_type="PREFIXED")
+    odd = acl("it's $(touch hacked)", operation="ALL")
     service.ready().create(narrow, wide, odd, {**odd, "operation": "READ"})
     log = tmp_path / "log"
     log.mkdir()
@@ -94,7 +94,7 @@ def test_a_first_night_without_a_decision_ends_well_and_its_mends_reach_the_serv
 
     ended = _run("hygiene", "--script", "mend.sh", *LOCAL, folder=tmp_path)
     assert ended.returncode == 0, ended.stderr
-    environment = {**variables(), "PATH": f"{Path(KLAMM).parent}:/usr/bin:/bin", "KLAMM": service.url, "AS": ADMIN}
+    environment = {**variables(), "PATH": f"{Path(KLAMM).parent}:/usr/bin:/bin", "KLAMM": service.url, "AS": SUPER_USER}
     mended = subprocess.run(
         ["/bin/bash", "mend.sh"],
         cwd=tmp_path,
@@ -133,7 +133,7 @@ def test_ctrl_c_ends_a_job_with_130(data_dir: Path, tmp_path: Path) -> None:
         assert process.stderr is not None
         said = os.read(process.stderr.fileno(), 10_000).decode()
         process.send_signal(signal.SIGINT)
-        said += process.communicate(timeout=PATIENCE_S)[1].decode()
+        said += process.communicate(timeout=LIMIT_S)[1].decode()
     assert process.returncode == 130, said
     assert "starting Spark" in said
     assert "interrupted" in said

@@ -15,7 +15,7 @@ import pytest
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.java import find_java
 from tests import quick_spark
-from tests.e2e.service import ROOT, eventually
+from tests.klamm import ROOT, wait_until
 
 PATIENCE_S = 2400.0
 """It takes two minutes alone on two cores; beside three other workers of the suite it has taken fifteen."""
@@ -92,12 +92,12 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
     need_java()
     log = tmp_path / "build" / "pipeline-demo" / "service.log"
     with started(tmp_path) as demo:
-        eventually(lambda: log.exists() and "serving address" in log.read_text(), "the service is there")
+        wait_until(lambda: log.exists() and "serving address" in log.read_text(), "the service is there")
         demo.send_signal(signal.SIGINT)
         said = demo.communicate(timeout=120)[0]
     assert demo.returncode == 130, said
     assert "nothing is left running" in said
-    eventually(lambda: nothing_is_left(tmp_path), "nothing is left")
+    wait_until(lambda: nothing_is_left(tmp_path), "nothing is left")
 
 
 def test_without_java_it_stops_before_it_begins_and_says_the_way_out(tmp_path: Path) -> None:

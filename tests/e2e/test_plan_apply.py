@@ -17,16 +17,15 @@ from app.client.http.replies import ServiceError
 from app.client.plan import apply
 from app.client.plan import command as plan
 from app.core.kafka.bindings import AclBinding
-from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import validate_new_acl
 from app.formats.acl_bodies import acl_body, binding_body
 from app.formats.command_errors import UsageError
 from app.formats.registry import format_named
 from tests.access_grids import random_acl
 from tests.client_runs import Run, Terminal, run
-from tests.e2e.service import ADMIN, Json, Service, binding, context
+from tests.klamm import SUPER_USER, Json, Process, acl, context
 from tests.saved_plans import fields_of, write_sealed
-from tests.updates import new, unending
+from tests.updates import new, topic, unending
 
 ROUNDS = 12
 KILLS = 4
@@ -43,20 +42,15 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.fixture
-def empty(service: Service) -> Iterator[Service]:
+def empty(service: Process) -> Iterator[Process]:
     service.delete({})
     yield service
     service.post("/v1/configs", {"context": context(), "configs": [{"name": "super.users", "value": None}]})
 
 
-def acl(name: str, principal: str = "User:alice") -> AclBinding:
-    some = AclOperation.READ, AclPermissionType.ALLOW
-    return AclBinding(ResourceType.TOPIC, name, PatternType.LITERAL, principal, "*", *some)
-
-
 def bodies(*names: str) -> list[dict[str, str | None]]:
     """As plans have ACLs."""
-    return [acl_body(each) for each in unending(map(acl, names))]
+    return [acl_body(each) for each in unending(map(topic, names))]
 
 
 def written(path: Path, acls: Iterable[AclBinding], format_name: str = "jsonl") -> str:
@@ -65,19 +59,19 @@ def written(path: Path, acls: Iterable[AclBinding], format_name: str = "jsonl") 
     return str(path)
 
 
-def at(service: Service, *words: str) -> list[str]:
-    return [*words, "--klamm", service.url, "--as", ADMIN]
+def at(service: Process, *words: str) -> list[str]:
+    return [*words, "--klamm", service.url, "--as", SUPER_USER]
 
 
-def planned(service: Service, *words: str) -> Any:  # noqa: ANN401 - JSON
+def planned(service: Process, *words: str) -> Any:  # noqa: ANN401 - JSON
     return run(plan, at(service, *words, "--output", "json")).json
 
 
-def applied(service: Service, *words: str) -> Run:
+def applied(service: Process, *words: str) -> Run:
     return run(apply, at(service, *words, "--yes"))
 
 
-def there(service: Service) -> set[AclBinding]:
+def there(service: Process) -> set[AclBinding]:
     return {_binding(each) for each in service.acls()}
 
 
@@ -90,7 +84,7 @@ def creatable(drawn: Random, count: int) -> set[AclBinding]:
     return {each for each in some if validate_new_acl(each) is None}
 
 
-def answers(service: Service, changes: list[Json]) -> list[list[str]]:
+def answers(service: Process, changes: list[Json]) -> list[list[str]]:
     """What each row's example is answered with now, operation by operation."""
     found = []
     for change in changes:
@@ -105,7 +99,7 @@ def answers(service: Service, changes: list[Json]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
-def test_apply_does_what_plan_shows(empty: Service, tmp_path: Path, seed: int) -> None:
+def test_apply_does_what_plan_shows(empty: Process, tmp_path: Path, seed: int) -> None:
     drawn = Random(seed)
     old, wanted = creatable(drawn, 30), creatable(drawn, 30)
     wanted |= {each for each in old if drawn.random() < 0.5}
@@ -132,23 +126,23 @@ def test_apply_does_what_plan_shows(empty: Service, tmp_path: Path, seed: int) -
     assert (again.code, "Nothing to do" in again.text) == (0, True)
 
 
-def test_the_detailed_exit_code_tells_that_there_is_something_to_do(empty: Service, tmp_path: Path) -> None:
-    file = written(tmp_path / "file", [acl("a")])
+def test_the_detailed_exit_code_tells_that_there_is_something_to_do(empty: Process, tmp_path: Path) -> None:
+    file = written(tmp_path / "file", [topic("a")])
     assert run(plan, at(empty, file, "--detailed-exitcode")).code == 3
     assert run(plan, at(empty, file)).code == 0
 
 
-def test_the_services_own_configuration_is_what_the_diff_stands_on(empty: Service, tmp_path: Path) -> None:
-    configs = [{"name": "super.users", "value": f"{ADMIN};User:alice"}]
+def test_the_services_own_configuration_is_what_the_diff_stands_on(empty: Process, tmp_path: Path) -> None:
+    configs = [{"name": "super.users", "value": f"{SUPER_USER};User:alice"}]
     empty.post("/v1/configs", {"context": context(), "configs": configs})
-    shown = planned(empty, written(tmp_path / "file", [acl("a"), acl("a", "User:bob")]))
+    shown = planned(empty, written(tmp_path / "file", [topic("a"), topic("a", "User:bob")]))
     assert shown["config_known"] is True
     assert [each["principal"] for each in shown["access"]] == ["User:bob"]
 
 
-def test_deleting_too_much_is_refused_until_it_is_meant(empty: Service, tmp_path: Path) -> None:
-    empty.create(*[binding(f"t{number}") for number in range(10)])
-    file = written(tmp_path / "file", [acl(f"t{number}") for number in range(4)])
+def test_deleting_too_much_is_refused_until_it_is_meant(empty: Process, tmp_path: Path) -> None:
+    empty.create(*[acl(f"t{number}") for number in range(10)])
+    file = written(tmp_path / "file", [topic(f"t{number}") for number in range(4)])
     with pytest.raises(ServiceError, match=r"6 of 10 ACLs would be deleted .* add --max-delete-percent 60"):
         applied(empty, file, "--prune")
     with pytest.raises(ServiceError, match="more than --max-deletes 5; if that is intended, add --max-deletes 6"):
@@ -159,18 +153,18 @@ def test_deleting_too_much_is_refused_until_it_is_meant(empty: Service, tmp_path
     assert len(there(empty)) == 4
 
 
-def test_pruning_leaves_other_teams_acls_alone(empty: Service, tmp_path: Path) -> None:
-    empty.create(binding("pay-a"), binding("pay-b"), binding("orders"), binding("pay-a", "User:bob"))
-    file = written(tmp_path / "file", [acl("pay-a")])
+def test_pruning_leaves_other_teams_acls_alone(empty: Process, tmp_path: Path) -> None:
+    empty.create(acl("pay-a"), acl("pay-b"), acl("orders"), acl("pay-a", "User:bob"))
+    file = written(tmp_path / "file", [topic("pay-a")])
     applied(empty, file, "--prune", "--prune-prefix", "pay-", "--prune-principal", "User:alice")
-    assert there(empty) == {acl("pay-a"), acl("orders"), acl("pay-a", "User:bob")}
+    assert there(empty) == {topic("pay-a"), topic("orders"), topic("pay-a", "User:bob")}
     with pytest.raises(UsageError, match="--prune-prefix narrows --prune"):
         run(plan, at(empty, file, "--prune-prefix", "pay-"))
 
 
-def test_what_is_left_alone_is_said_with_what_leaves_it_alone(empty: Service, tmp_path: Path) -> None:
-    empty.create(binding("pay-a"), binding("orders"))
-    file = written(tmp_path / "file", [acl("pay-a")])
+def test_what_is_left_alone_is_said_with_what_leaves_it_alone(empty: Process, tmp_path: Path) -> None:
+    empty.create(acl("pay-a"), acl("orders"))
+    file = written(tmp_path / "file", [topic("pay-a")])
     alone = "1 ACL that the file does not have is left alone"
     assert f"{alone} (see --prune)." in run(plan, at(empty, file)).text
     for narrowed, flags in (
@@ -184,12 +178,12 @@ def test_what_is_left_alone_is_said_with_what_leaves_it_alone(empty: Service, tm
 
 
 def test_a_folder_is_planned_and_applied_as_one_and_what_is_doubtful_in_it_is_told(
-    empty: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    empty: Process, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    empty.create(binding("old"))
+    empty.create(acl("old"))
     (tmp_path / "acls" / "team").mkdir(parents=True)
-    written(tmp_path / "acls" / "a.csv", [acl("a"), acl("both")], "csv")
-    written(tmp_path / "acls" / "team" / "b.jsonl", [acl("both"), acl("pii-*")])
+    written(tmp_path / "acls" / "a.csv", [topic("a"), topic("both")], "csv")
+    written(tmp_path / "acls" / "team" / "b.jsonl", [topic("both"), topic("pii-*")])
     folder = str(tmp_path / "acls")
     text = run(plan, at(empty, folder, *WHOLE)).text
     assert "3 to create, 1 to delete, 0 unchanged." in text
@@ -207,13 +201,13 @@ def test_a_folder_is_planned_and_applied_as_one_and_what_is_doubtful_in_it_is_to
     capsys.readouterr()
     assert run(apply, at(empty, "--plan", saved, "--yes", "--max-delete-percent", "100")).code == 0
     assert "klamm apply: warning: `pii-*`" in capsys.readouterr().err
-    assert there(empty) == {acl("a"), acl("both"), acl("pii-*")}
+    assert there(empty) == {topic("a"), topic("both"), topic("pii-*")}
     assert "Nothing to do: all 3 ACLs of the 2 files exist already." in applied(empty, folder).text
 
 
-def test_a_file_of_a_folder_with_faults_plans_nothing(empty: Service, tmp_path: Path) -> None:
+def test_a_file_of_a_folder_with_faults_plans_nothing(empty: Process, tmp_path: Path) -> None:
     (tmp_path / "acls").mkdir()
-    written(tmp_path / "acls" / "a.jsonl", [acl("a")])
+    written(tmp_path / "acls" / "a.jsonl", [topic("a")])
     (tmp_path / "acls" / "notes.txt").write_text("to be done\n")
     with pytest.raises(UsageError, match=r"notes\.txt` is in no format"):
         applied(empty, str(tmp_path / "acls"))
@@ -222,14 +216,14 @@ def test_a_file_of_a_folder_with_faults_plans_nothing(empty: Service, tmp_path: 
     assert there(empty) == set()
 
 
-def test_a_saved_plan_is_what_is_done(empty: Service, tmp_path: Path) -> None:
-    empty.create(binding("old"))
-    file, saved = written(tmp_path / "file", [acl("new")]), str(tmp_path / "plan.json")
+def test_a_saved_plan_is_what_is_done(empty: Process, tmp_path: Path) -> None:
+    empty.create(acl("old"))
+    file, saved = written(tmp_path / "file", [topic("new")]), str(tmp_path / "plan.json")
     shown = run(plan, at(empty, file, *WHOLE, "--save", saved)).text
     Path(file).write_text("something else by now")
     done = run(apply, at(empty, "--plan", saved, "--yes", "--max-delete-percent", "100")).text
     assert done.startswith(shown.partition("\napply will refuse")[0])
-    assert there(empty) == {acl("new")}
+    assert there(empty) == {topic("new")}
     with pytest.raises(ServiceError, match="have changed since the plan was made"):
         run(apply, at(empty, "--plan", saved, "--yes", "--max-delete-percent", "100"))
     with pytest.raises(UsageError, match="give either FILE or --plan"):
@@ -249,11 +243,11 @@ def test_a_saved_plan_is_what_is_done(empty: Service, tmp_path: Path) -> None:
     ],
 )
 def test_a_plan_that_somebody_has_edited_is_refused(
-    empty: Service, tmp_path: Path, change: dict[str, object], why: str
+    empty: Process, tmp_path: Path, change: dict[str, object], why: str
 ) -> None:
-    empty.create(binding("a"), binding("b"), binding("c"))
+    empty.create(acl("a"), acl("b"), acl("c"))
     saved = tmp_path / "plan.json"
-    run(plan, at(empty, written(tmp_path / "file", [acl("a")]), "--prune", "--save", str(saved)))
+    run(plan, at(empty, written(tmp_path / "file", [topic("a")]), "--prune", "--save", str(saved)))
     saved.write_text(json.dumps({**json.loads(saved.read_text()), **change}))
     words, before = at(empty, "--plan", str(saved), "--yes", "--max-delete-percent", "100"), there(empty)
     with pytest.raises(UsageError, match="has been edited since it was saved"):
@@ -266,15 +260,15 @@ def test_a_plan_that_somebody_has_edited_is_refused(
 
 @pytest.mark.parametrize("foreign", ["acl", "config"])
 def test_a_foreign_change_between_plan_and_apply_is_not_overwritten(
-    empty: Service, tmp_path: Path, foreign: str
+    empty: Process, tmp_path: Path, foreign: str
 ) -> None:
-    file, saved = written(tmp_path / "file", [acl("a")]), str(tmp_path / "plan.json")
+    file, saved = written(tmp_path / "file", [topic("a")]), str(tmp_path / "plan.json")
     run(plan, at(empty, file, "--save", saved))
     if foreign == "acl":
-        empty.create(binding("foreign"))
+        empty.create(acl("foreign"))
     else:
         empty.post(
-            "/v1/configs", {"context": context(), "configs": [{"name": "super.users", "value": f"{ADMIN};User:x"}]}
+            "/v1/configs", {"context": context(), "configs": [{"name": "super.users", "value": f"{SUPER_USER};User:x"}]}
         )
     before = there(empty)
     with pytest.raises(ServiceError, match="nothing was done, plan again"):
@@ -283,40 +277,40 @@ def test_a_foreign_change_between_plan_and_apply_is_not_overwritten(
 
 
 def test_a_foreign_change_while_the_operator_thinks_is_not_overwritten(
-    empty: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    empty.create(binding("old"))
+    empty.create(acl("old"))
 
     class Slow(Terminal):
         """The operator, who says yes after a colleague has added an ACL."""
 
         def readline(self, _: int | None = None, /) -> str:  # type: ignore[override]  # the size is never given
-            empty.create(binding("colleague"))
+            empty.create(acl("colleague"))
             return "y\n"
 
     monkeypatch.setattr(sys, "stdin", Slow())
-    file = written(tmp_path / "file", [acl("mine")])
+    file = written(tmp_path / "file", [topic("mine")])
     with pytest.raises(ServiceError, match=r"somebody else has changed .* 0 of 1 ACLs created and 0 of 1 deleted"):
         run(apply, at(empty, file, *WHOLE), Terminal())
-    assert there(empty) == {acl("old"), acl("colleague")}
+    assert there(empty) == {topic("old"), topic("colleague")}
 
 
 @pytest.mark.parametrize(
     ("answer", "code", "names"), [("y\n", 0, {"a"}), ("n\n", 1, set()), ("", 1, set()), ("\n", 1, set())]
 )
 def test_the_operator_is_asked(
-    empty: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, names: set[str]
+    empty: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, names: set[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
-    ended = run(apply, at(empty, written(tmp_path / "file", [acl("a")])), Terminal())
+    ended = run(apply, at(empty, written(tmp_path / "file", [topic("a")])), Terminal())
     assert (ended.code, "Do this? [y/N]" in ended.text) == (code, True)
     assert {each.resource_name for each in there(empty)} == names
 
 
 def test_without_a_terminal_nothing_is_done_unless_told_to(
-    empty: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = written(tmp_path / "file", [acl("a")])
+    file = written(tmp_path / "file", [topic("a")])
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     for words, out in (([file], io.StringIO()), ([file, "--output", "json"], Terminal()), (["-"], Terminal())):
         with pytest.raises(UsageError, match="--yes"):
@@ -324,18 +318,18 @@ def test_without_a_terminal_nothing_is_done_unless_told_to(
     assert there(empty) == set()
 
 
-def test_programs_hear_what_was_done(empty: Service, tmp_path: Path) -> None:
-    empty.create(binding("old"))
-    done = applied(empty, written(tmp_path / "file", [acl("a"), acl("b")]), *WHOLE, "--output", "json").json
+def test_programs_hear_what_was_done(empty: Process, tmp_path: Path) -> None:
+    empty.create(acl("old"))
+    done = applied(empty, written(tmp_path / "file", [topic("a"), topic("b")]), *WHOLE, "--output", "json").json
     assert (done["created"], done["deleted"]) == (2, 1)
     assert done["create"] == bodies("a", "b")
     assert "token" not in done
     assert done["transactions"].endswith(f"..{planned(empty, str(tmp_path / 'file'))['token']}")
 
 
-def test_a_file_with_faults_plans_nothing_and_names_them(empty: Service, tmp_path: Path) -> None:
+def test_a_file_with_faults_plans_nothing_and_names_them(empty: Process, tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_text('{"resource_type": "TOPIC"}\n' + json.dumps(binding_body(acl(""))) + "\n")
+    path.write_text('{"resource_type": "TOPIC"}\n' + json.dumps(binding_body(topic(""))) + "\n")
     with pytest.raises(UsageError, match=r"(?s)file:1: .*`principal`.*file:2: Invalid empty resource name"):
         planned(empty, str(path))
     with pytest.raises(UsageError, match=r"--format: `xml` is not a format"):
@@ -345,10 +339,10 @@ def test_a_file_with_faults_plans_nothing_and_names_them(empty: Service, tmp_pat
 
 
 @pytest.mark.parametrize("seed", range(KILLS))
-def test_killed_in_the_middle_and_run_again_it_is_finished(empty: Service, tmp_path: Path, seed: int) -> None:
+def test_killed_in_the_middle_and_run_again_it_is_finished(empty: Process, tmp_path: Path, seed: int) -> None:
     drawn = Random(seed)
-    old = {acl(f"old{number}") for number in range(60)}
-    wanted = {acl(f"new{number}") for number in range(120)} | set(drawn.sample(sorted(old, key=repr), 10))
+    old = {topic(f"old{number}") for number in range(60)}
+    wanted = {topic(f"new{number}") for number in range(120)} | set(drawn.sample(sorted(old, key=repr), 10))
     applied(empty, written(tmp_path / "old", old))
     file = written(tmp_path / "file", wanted)
     command = [sys.executable, "-c", SMALL_CALLS, "apply", *at(empty, file, *WHOLE, "--yes")]
@@ -374,12 +368,12 @@ def test_killed_in_the_middle_and_run_again_it_is_finished(empty: Service, tmp_p
     assert "Done:" in text or "Nothing to do" in text
 
 
-def test_ten_thousand_and_more_come_and_go_in_several_calls(empty: Service, tmp_path: Path) -> None:
-    many = [acl(f"t{number}") for number in range(10_050)]
+def test_ten_thousand_and_more_come_and_go_in_several_calls(empty: Process, tmp_path: Path) -> None:
+    many = [topic(f"t{number}") for number in range(10_050)]
     text = applied(empty, written(tmp_path / "file", many), "--timeout", "120").text
     assert "10000 of 10050 ACLs created and 0 of 0 deleted\n" in text
     assert "Done: 10050 created" in text
     limits = ("--max-deletes", "10050", "--max-delete-percent", "100", "--timeout", "120")
-    text = applied(empty, written(tmp_path / "none", [acl("other")]), "--prune", *limits).text
+    text = applied(empty, written(tmp_path / "none", [topic("other")]), "--prune", *limits).text
     assert "Done: 1 created, 10050 deleted." in text
-    assert there(empty) == {acl("other")}
+    assert there(empty) == {topic("other")}

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.e2e.asking import Asking
-from tests.e2e.service import PATIENCE_S, ROOT, VARIABLES, Json, Service, action, binding, context, eventually
+from tests.klamm import LIMIT_S, ROOT, VARIABLES, Json, Process, acl, action, context, over_socket, wait_until
 from tests.planted import hear, plant_of_folder
 from tests.postgres import Frozen, processes_in
 from tests.surroundings import without_ours
@@ -24,18 +24,18 @@ QUESTION: Json = {"context": context("User:alice"), "actions": [action("orders")
 ANSWER = ["ALLOWED", "DENIED"]
 
 
-def serve(folder: Path) -> Service:
-    return Service(["--data-dir", str(folder)])
+def serve(folder: Path) -> Process:
+    return over_socket("--data-dir", str(folder))
 
 
 def nothing_runs(folder: Path) -> None:
-    eventually(lambda: processes_in(folder) == [], "no process of PostgreSQL is left")
+    wait_until(lambda: processes_in(folder) == [], "no process of PostgreSQL is left")
 
 
 class Writers:
     """Clients that create ACLs until the service is gone; `acknowledged` holds the topics whose ACLs were."""
 
-    def __init__(self, service: Service, threads: int = 4) -> None:
+    def __init__(self, service: Process, threads: int = 4) -> None:
         self.acknowledged: list[str] = []
         self._url = service.url
         self._names = count()
@@ -45,14 +45,14 @@ class Writers:
 
     def join(self) -> None:
         for thread in self._threads:
-            thread.join(PATIENCE_S)
+            thread.join(LIMIT_S)
 
     def _write(self) -> None:
-        with httpx.Client(base_url=self._url, timeout=PATIENCE_S) as http:
+        with httpx.Client(base_url=self._url, timeout=LIMIT_S) as http:
             while True:
                 name = f"topic-{next(self._names)}"
                 try:
-                    reply = http.post("/v1/acls", json={"context": context(), "bindings": [binding(name)]})
+                    reply = http.post("/v1/acls", json={"context": context(), "bindings": [acl(name)]})
                 except httpx.TransportError:
                     return
                 if reply.status_code == httpx.codes.OK:
@@ -68,7 +68,7 @@ def test_a_signal_ends_postgresql_too_and_what_was_acknowledged_is_there_after_t
     first = serve(folder).ready()
     assert len(processes_in(folder)) > 3
     writers = Writers(first)
-    eventually(lambda: len(writers.acknowledged) > 50, "updates flow")
+    wait_until(lambda: len(writers.acknowledged) > 50, "updates flow")
     code = first.stop(sig)
     nothing_runs(folder)
     writers.join()
@@ -80,15 +80,15 @@ def test_a_signal_ends_postgresql_too_and_what_was_acknowledged_is_there_after_t
         assert second.authorize("User:alice", action(writers.acknowledged[-1])) == ["ALLOWED"]
         # At most what was in flight at the end may be there without having been acknowledged.
         assert len(found - set(writers.acknowledged)) <= 4
-        assert second.create(binding("after"))["results"][0]["created"]
+        assert second.create(acl("after"))["results"][0]["created"]
     nothing_runs(folder)
 
 
 def test_sigterm_lets_every_request_end(folder: Path) -> None:
     service = serve(folder).ready()
-    service.create(binding("orders"))
+    service.create(acl("orders"))
     with Asking(service, QUESTION, ANSWER, threads=4) as asking:
-        eventually(lambda: asking.answers > 100, "answers flow")
+        wait_until(lambda: asking.answers > 100, "answers flow")
         assert service.stop() == 0
     # A client may find the door closed; no answer that did come was wrong.
     assert [fault for fault in asking.wrong if fault[0].isdecimal()] == []
@@ -110,12 +110,12 @@ def test_a_second_process_on_the_same_folder_is_told_who_holds_it(folder: Path) 
     with serve(folder) as first:
         first.ready()
         second = klamm_serve(folder)
-        said, _ = second.communicate(timeout=PATIENCE_S)
+        said, _ = second.communicate(timeout=LIMIT_S)
         hear(said)
         assert second.returncode == 2
         assert f"in use by the Klamm process {first.process.pid}" in said
         assert "Traceback" not in said
-        assert first.create(binding("orders"))["results"][0]["created"]
+        assert first.create(acl("orders"))["results"][0]["created"]
 
 
 def klamm_serve(folder: Path) -> subprocess.Popen[str]:
@@ -141,7 +141,7 @@ def test_a_signal_in_the_middle_of_the_start_leaves_nothing_running_and_a_folder
         starting = klamm_serve(folder)
         time.sleep(delay_s)
         starting.send_signal(sig)
-        said, _ = starting.communicate(timeout=PATIENCE_S)
+        said, _ = starting.communicate(timeout=LIMIT_S)
         hear(said)
         plant_of_folder(folder)
         codes.add(starting.returncode)
@@ -150,7 +150,7 @@ def test_a_signal_in_the_middle_of_the_start_leaves_nothing_running_and_a_folder
     # The handler is there only once Python has loaded it.
     assert codes <= {0, -sig}
     with serve(folder) as service:
-        service.ready().create(binding("orders"))
+        service.ready().create(acl("orders"))
         assert service.post("/v1/authorize", QUESTION)["results"] == ANSWER
 
 
@@ -159,7 +159,7 @@ def test_sigterm_ends_a_postgresql_that_stands_still(tmp_path: Path) -> None:
     """One's postmaster is frozen, the other's backends are; they are ended at the same time, as it takes a while."""
     folders = [tmp_path / "postmaster", tmp_path / "backends"]
     services = [serve(folder).ready() for folder in folders]
-    tokens = [service.create(binding("orders"))["token"] for service in services]
+    tokens = [service.create(acl("orders"))["token"] for service in services]
     postmasters = [postmaster_of(folder) for folder in folders]
     backends = [process for process in processes_in(folders[1]) if process != postmasters[1]]
     with Frozen([postmasters[0], *backends]):
@@ -189,7 +189,7 @@ def test_impatience_does_not_leave_postgresql_behind(folder: Path) -> None:
 @pytest.mark.parametrize("killed", ["all of it", "the postmaster", "a backend"])
 def test_a_postgresql_that_dies_is_started_again(folder: Path, killed: str) -> None:
     with serve(folder) as service:
-        service.ready().create(binding("orders"))
+        service.ready().create(acl("orders"))
         [*backends, postmaster] = sorted(processes_in(folder), key=postmaster_of(folder).__eq__)
         doomed = {"all of it": [postmaster, *backends], "the postmaster": [postmaster], "a backend": backends[-1:]}
         with Asking(service, QUESTION, ANSWER) as asking:
@@ -197,8 +197,8 @@ def test_a_postgresql_that_dies_is_started_again(folder: Path, killed: str) -> N
                 # Backends end by themselves once the postmaster is gone.
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
-            eventually(lambda: service.http.post("/v1/acls", json=another()).is_success, "updates flow again")
-            eventually(lambda: service.http.get("/readyz").text == "ok", "current again")
+            wait_until(lambda: service.http.post("/v1/acls", json=another()).is_success, "updates flow again")
+            wait_until(lambda: service.http.get("/readyz").text == "ok", "current again")
         assert asking.wrong == []
         assert {acl["resource_name"] for acl in service.acls()} == {"orders", "another"}
     nothing_runs(folder)
@@ -209,12 +209,12 @@ def postmaster_of(folder: Path) -> int:
 
 
 def another() -> Json:
-    return {"context": context(), "bindings": [binding("another")], "timeout_ms": 1000}
+    return {"context": context(), "bindings": [acl("another")], "timeout_ms": 1000}
 
 
 def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
     """Each of these names is in one path: whatever is wrong with one of them is wrong with the path."""
     names = ["a b", "it's", "100%", "%s", "\u00e9\u65e5", "new\nline", "-D", "back\\slash", "x" * 200]
-    with Service(["--data-dir", str(tmp_path.joinpath(*names, "data"))], initialises=True) as service:
-        assert service.ready().create(binding("orders"))["results"][0]["created"]
+    with over_socket("--data-dir", str(tmp_path.joinpath(*names, "data")), initialises=True) as service:
+        assert service.ready().create(acl("orders"))["results"][0]["created"]
     nothing_runs(tmp_path)

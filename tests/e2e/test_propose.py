@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.service import ADMIN, Service, action, binding, eventually
+from tests.klamm import SUPER_USER, acl, action, over_socket, wait_until
 from tests.surroundings import without_ours
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
@@ -46,21 +46,21 @@ def test_what_was_used_stays_allowed_and_nothing_else_does(tmp_path: Path) -> No
     log = tmp_path / "log"
     log.mkdir()
     environment = {"KLAMM_DECISION_LOG_PATH": str(log), "KLAMM_DECISION_LOG_ROTATE_MS": "1000"}
-    with Service(["--data-dir", str(tmp_path / "data")], environment) as service:
+    with over_socket("--data-dir", str(tmp_path / "data"), settings=environment) as service:
         wide = [
-            binding("*", ME, "ALL"),
-            binding("*", ME, "ALL", resource_type="TRANSACTIONAL_ID"),
-            binding("orders", ME, "READ", resource_type="GROUP", pattern_type="PREFIXED"),
-            binding("kafka-cluster", ME, "ALL", resource_type="CLUSTER"),
+            acl("*", ME, "ALL"),
+            acl("*", ME, "ALL", resource_type="TRANSACTIONAL_ID"),
+            acl("orders", ME, "READ", resource_type="GROUP", pattern_type="PREFIXED"),
+            acl("kafka-cluster", ME, "ALL", resource_type="CLUSTER"),
         ]
         denies = [
-            binding("pay.secret", ME, "ALL", permission_type="DENY"),
-            binding("hidden", "User:*", "ALL", permission_type="DENY"),
+            acl("pay.secret", ME, "ALL", permission_type="DENY"),
+            acl("hidden", "User:*", "ALL", permission_type="DENY"),
         ]
         service.ready().create(*wide, *denies)
         assert service.authorize(ME, *USED) == ["ALLOWED"] * len(USED)
         assert service.authorize(ME, *DENIED) == ["DENIED"] * len(DENIED)
-        eventually(lambda: bool(list(log.glob("decisions-*.jsonl"))), "a closed file of the log")
+        wait_until(lambda: bool(list(log.glob("decisions-*.jsonl"))), "a closed file of the log")
         for words in (
             ["export", "--data-dir", "data"],
             ["snapshot"],
@@ -69,7 +69,7 @@ def test_what_was_used_stays_allowed_and_nothing_else_does(tmp_path: Path) -> No
         ):
             ended = run(tmp_path, "pipeline", *words, *LOCAL)
             assert ended.returncode == 0, ended.stderr
-        flags = ["wanted.json", "--klamm", service.url, "--as", ADMIN, "--prune", "--prune-principal", ME]
+        flags = ["wanted.json", "--klamm", service.url, "--as", SUPER_USER, "--prune", "--prune-principal", ME]
         planned = run(tmp_path, "plan", *flags, "--max-delete-percent", "100")
         assert planned.returncode == 0, planned.stderr
         assert f"  - ALLOW {ME} ALL on TOPIC of any name" in planned.stdout

@@ -11,17 +11,17 @@ import pytest
 from tests.e2e.bodies import BODIES, refusal
 from tests.e2e.probes import metric, status, verbose
 from tests.e2e.questions import ALICE, DECISIONS, ORDERS, ROOT, check_only_super_users_pass
-from tests.e2e.service import Service, action, binding, eventually, replica_on
+from tests.klamm import Process, acl, action, replica_on, wait_until
 from tests.postgres import Postgres, Store, migrated, sql
 
 NO_TOKEN_YET = f"{uuid.uuid4()}:0"
 NEEDS_THE_IMAGE = ("/v1/acls", "/v1/acls/delete", "/v1/acls/search", "/v1/configs")
 
 
-def failed_loads(service: Service, more: int) -> None:
+def failed_loads(service: Process, more: int) -> None:
     """Wait until the replica has tried, and failed, to load so many times more."""
     before = metric(service, "image_load_failures_total")
-    eventually(lambda: metric(service, "image_load_failures_total") >= before + more, "tried to load again")
+    wait_until(lambda: metric(service, "image_load_failures_total") >= before + more, "tried to load again")
 
 
 @pytest.mark.parametrize("allow_everyone", ["false", "true"])
@@ -37,7 +37,7 @@ def test_without_a_database_only_super_users_are_answered_until_it_comes_up(clos
         service.ready()
         assert [status(service, path) for path in ("/livez", "/readyz", "/startupz")] == [200, 200, 200]
         assert service.authorize("User:alice", ORDERS) == ["ALLOWED" if allow_everyone == "true" else "DENIED"]
-        service.create(binding("orders", "User:bob"))
+        service.create(acl("orders", "User:bob"))
         assert service.authorize("User:alice", ORDERS) == ["DENIED"]
 
 
@@ -56,7 +56,7 @@ def test_what_needs_the_image_is_refused_to_super_users_too_until_it_is_there(cl
 def test_no_answer_is_given_from_before_the_load(store: Store) -> None:
     """The store denies alice, the start-up settings would allow everyone: she may never be allowed."""
     with replica_on(store.dsn) as first:
-        first.ready().create(binding("orders", permission_type="DENY"))
+        first.ready().create(acl("orders", permission_type="DENY"))
     store.server.stop()
     answers: list[tuple[int, str]] = []
     with replica_on(store.dsn, KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND="true") as service:
@@ -72,7 +72,7 @@ def test_no_answer_is_given_from_before_the_load(store: Store) -> None:
         try:
             store.server.start()
             service.ready()
-            eventually(lambda: answers[-1] == (200, "DENIED"), "alice is answered")
+            wait_until(lambda: answers[-1] == (200, "DENIED"), "alice is answered")
         finally:
             done.set()
             asking.join(60)
@@ -81,7 +81,7 @@ def test_no_answer_is_given_from_before_the_load(store: Store) -> None:
 
 def test_an_unmigrated_database_is_never_ready_says_so_and_is_waited_for(database_url: str) -> None:
     with replica_on(database_url) as service:
-        eventually(lambda: "run `klamm migrate`" in verbose(service), "the way out is named")
+        wait_until(lambda: "run `klamm migrate`" in verbose(service), "the way out is named")
         failed_loads(service, more=3)
         assert status(service, "/readyz") == 503
         assert status(service, "/startupz") == 503
@@ -90,14 +90,14 @@ def test_an_unmigrated_database_is_never_ready_says_so_and_is_waited_for(databas
 
         migrated(database_url)
         service.ready()
-        assert service.create(binding("orders"))["results"][0]["created"]
+        assert service.create(acl("orders"))["results"][0]["created"]
         assert service.authorize("User:alice", ORDERS) == ["ALLOWED"]
 
 
 def test_a_database_that_does_not_exist_is_waited_for(store: Store) -> None:
     dsn = f"{store.dsn}_later"
     with replica_on(dsn) as service:
-        eventually(lambda: "does not exist; create it" in verbose(service), "the way out is named")
+        wait_until(lambda: "does not exist; create it" in verbose(service), "the way out is named")
         sql(store.dsn, f'CREATE DATABASE "{dsn.rpartition("/")[2]}"')
         migrated(dsn)
         service.ready()
@@ -107,7 +107,7 @@ def test_a_wrong_password_is_told_without_telling_it(store: Store) -> None:
     login = urlsplit(store.dsn)
     wrong = store.dsn.replace(str(login.password), "canary-in-a-coal-mine")
     with replica_on(wrong) as service:
-        eventually(lambda: "refused the credentials" in verbose(service), "the reason is named")
+        wait_until(lambda: "refused the credentials" in verbose(service), "the reason is named")
         told = [verbose(service), service.http.get("/metrics").text, service.http.get("/v1/configs").text]
         assert status(service, "/readyz") == 503
     assert "canary" not in "\n".join([*told, *service.lines])
@@ -148,7 +148,7 @@ def filled(own_server: Postgres) -> str:
     dsn = own_server.new_store()
     sql(dsn, "CREATE TABLE kept AS TABLE acl_head WITH NO DATA")
     with replica_on(dsn) as service:
-        service.ready().create(*[binding(f"topic-{n}") for n in range(1200)])
+        service.ready().create(*[acl(f"topic-{n}") for n in range(1200)])
     return dsn
 
 

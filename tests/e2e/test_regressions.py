@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.asking_again import client_of
 from tests.e2e.bodies import BODIES
 from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.outside import Outside
 from tests.e2e.raw import connected
-from tests.e2e.service import ADMIN, PATIENCE_S, Service, action, binding, client_of, context, replica_on
+from tests.klamm import LIMIT_S, SUPER_USER, Process, acl, action, context, over_socket, replica_on
 from tests.planted import hear
 from tests.postgres import Postgres
 from tests.surroundings import without_ours
@@ -26,7 +27,7 @@ from tests.surroundings import without_ours
 class Guarded(NamedTuple):
     """A service that knows callers, and the token of each."""
 
-    service: Service
+    service: Process
     tokens: Mapping[str, str]
 
 
@@ -34,7 +35,7 @@ class Guarded(NamedTuple):
 def guarded(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("regressions")
     tokens = write_configuration(folder, Corp())
-    with Service([], {"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
+    with over_socket(settings={"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
         yield Guarded(service.ready(), tokens)
 
 
@@ -54,7 +55,7 @@ def status_of(guarded: Guarded, authorization: str, principal: str, *, times: in
     head = f"{line}\r\nAuthorization: {authorization}"
     request = f"{head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
     found = set()
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + LIMIT_S
     with connected(guarded.service) as connection:
         for _ in range(times):
             connection.sendall(request)
@@ -76,20 +77,22 @@ def test_cve_2026_41131_a_head_that_is_remembered_lets_no_other_in(guarded: Guar
             assert status_of(guarded, f"Bearer {near}", "User:alice") == {401}
         # As long as the right one, so that only these bytes differ.
         assert status_of(guarded, f"Bearer {'x' * len(anyone)}", "User:alice") == {401}
-        assert status_of(guarded, f"Bearer {anyone}", ADMIN, times=5) == {403}
+        assert status_of(guarded, f"Bearer {anyone}", SUPER_USER, times=5) == {403}
 
 
 def test_cve_2026_55866_many_connections_at_once_get_their_own_answers(guarded: Guarded) -> None:
-    asked = [(name, principal) for name in ("anyone", "orders") for principal in ("User:alice", "User:orders-1", ADMIN)]
+    asked = [
+        (name, principal) for name in ("anyone", "orders") for principal in ("User:alice", "User:orders-1", SUPER_USER)
+    ]
 
     def ask(case: tuple[str, str]) -> tuple[tuple[str, str], set[int]]:
         return case, status_of(guarded, f"Bearer {guarded.tokens[case[0]]}", case[1], times=20)
 
     expected = {case: {200} for case in asked}
-    for case in (("anyone", ADMIN), ("orders", ADMIN), ("orders", "User:alice")):
+    for case in (("anyone", SUPER_USER), ("orders", SUPER_USER), ("orders", "User:alice")):
         expected[case] = {403}
     with ThreadPoolExecutor(8) as pool:
-        for case, found in pool.map(ask, asked * 10, timeout=PATIENCE_S):
+        for case, found in pool.map(ask, asked * 10, timeout=LIMIT_S):
             assert found == expected[case], case
 
 
@@ -106,7 +109,7 @@ subject = "a"
 """
 BROKEN = {
     "a super user without a colon": ({"KLAMM_SUPER_USERS": "admin"}, ""),
-    "a setting that there is not": ({"KLAMM_SUPER_USER": ADMIN}, ""),
+    "a setting that there is not": ({"KLAMM_SUPER_USER": SUPER_USER}, ""),
     "tokens that there are not": ({}, 'tokens.file = "none"\n[callers.a]\nrole = "decide"\nprincipals = ["User:*"]\n'),
     "an issuer without an audience": ({}, _NO_AUDIENCE),
     "a caller of no role": ({}, '[callers.a]\nprincipals = ["User:*"]\n'),
@@ -124,7 +127,7 @@ def test_pr_13151_cve_2026_55689_a_service_that_can_not_authorize_does_not_start
         env={**without_ours(), **environment},
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=LIMIT_S,
         check=False,
     )
     said = done.stdout + done.stderr
@@ -155,7 +158,7 @@ SQL = [
 def test_cve_2025_46569_cve_2022_23305_names_reach_the_store_as_values(migrated_database_url: str) -> None:
     with replica_on(migrated_database_url) as service, Outside(migrated_database_url) as outside:
         service.ready()
-        service.create(*[binding(name, f"User:{name}") for name in SQL])
+        service.create(*[acl(name, f"User:{name}") for name in SQL])
         assert sorted(acl["resource_name"] for acl in service.acls()) == sorted(SQL)
         assert len(outside.acls()) == len(SQL)
         for name in SQL:
@@ -181,12 +184,12 @@ def test_openfga_pr_2425_a_crowd_of_writers_needs_no_more_connections(migrated_d
         most = 0
 
         def create(n: int) -> int:
-            body = {"context": context(), "bindings": [binding(f"topic-{n}-{m}") for m in range(5)]}
+            body = {"context": context(), "bindings": [acl(f"topic-{n}-{m}") for m in range(5)]}
             with client_of(service.url) as http:
                 return http.post("/v1/acls", json=body).status_code
 
         with ThreadPoolExecutor(50) as pool:
-            for status in pool.map(create, range(200), timeout=PATIENCE_S):
+            for status in pool.map(create, range(200), timeout=LIMIT_S):
                 assert status == 200
                 most = max(most, len(outside.rows(_CONNECTIONS)))
         print(f"connections at rest {at_rest}, at most {most}")

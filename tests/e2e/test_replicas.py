@@ -14,7 +14,7 @@ from tests.e2e.crowd import Answer, Crowd, judge, question_of, seconds_until
 from tests.e2e.history import History
 from tests.e2e.outside import Outside
 from tests.e2e.relay import relay_to
-from tests.e2e.service import Service, action, binding, context, eventually, replica_on
+from tests.klamm import Process, acl, action, context, replica_on, wait_until
 from tests.postgres import Frozen
 
 _log = logging.getLogger(__name__)
@@ -25,13 +25,13 @@ NEVER_POLLS = {"KLAMM_FEED_POLL_MS": "300000"}
 
 
 @pytest.fixture
-def one(migrated_database_url: str) -> Iterator[Service]:
+def one(migrated_database_url: str) -> Iterator[Process]:
     with replica_on(migrated_database_url) as service:
         yield service.ready()
 
 
 @pytest.fixture
-def other(migrated_database_url: str) -> Iterator[Service]:
+def other(migrated_database_url: str) -> Iterator[Process]:
     with replica_on(migrated_database_url) as service:
         yield service.ready()
 
@@ -42,7 +42,7 @@ def outside(migrated_database_url: str) -> Iterator[Outside]:
         yield outside
 
 
-def test_a_token_of_one_replica_is_never_answered_older_by_the_other(one: Service, other: Service) -> None:
+def test_a_token_of_one_replica_is_never_answered_older_by_the_other(one: Process, other: Process) -> None:
     began_at = time.monotonic()
     stale = 0
     for each in range(TRIES):
@@ -55,12 +55,12 @@ def test_a_token_of_one_replica_is_never_answered_older_by_the_other(one: Servic
 
 
 def test_a_replica_that_is_cut_off_gives_old_answers_to_none_but_who_has_no_token(
-    one: Service, migrated_database_url: str
+    one: Process, migrated_database_url: str
 ) -> None:
     with relay_to(migrated_database_url) as relay, replica_on(relay.dsn, KLAMM_REQUEST_TIMEOUT_MS="500") as other:
         other.ready()
         before, _ = _toggle(one, 0)
-        eventually(lambda: other.authorize("User:alice", action("orders")) == ALLOWED, "the first change shows")
+        wait_until(lambda: other.authorize("User:alice", action("orders")) == ALLOWED, "the first change shows")
         relay.freeze()
         after, _ = _toggle(one, 1)
 
@@ -75,7 +75,7 @@ def test_a_replica_that_is_cut_off_gives_old_answers_to_none_but_who_has_no_toke
         assert other.authorize("User:alice", action("orders"), at_least=after) == DENIED
 
 
-def test_a_change_shows_elsewhere_without_a_poll(one: Service, migrated_database_url: str) -> None:
+def test_a_change_shows_elsewhere_without_a_poll(one: Process, migrated_database_url: str) -> None:
     with replica_on(migrated_database_url, **NEVER_POLLS) as other:
         times = _arrivals(one, other.ready(), 200)
     _log_times("acknowledged -> seen elsewhere", times)
@@ -84,10 +84,10 @@ def test_a_change_shows_elsewhere_without_a_poll(one: Service, migrated_database
 @pytest.mark.full("kills, signals and frozen processes")
 @pytest.mark.parametrize("settings", [{}, NEVER_POLLS], ids=["", "without a poll"])
 def test_a_change_shows_elsewhere_if_the_listening_connection_was_just_killed(
-    one: Service, migrated_database_url: str, outside: Outside, settings: dict[str, str]
+    one: Process, migrated_database_url: str, outside: Outside, settings: dict[str, str]
 ) -> None:
     def kill() -> None:
-        eventually(lambda: len(outside.backends("listener")) == 2, "both listen again")
+        wait_until(lambda: len(outside.backends("listener")) == 2, "both listen again")
         outside.kill("listener")
 
     with replica_on(migrated_database_url, **settings) as other:
@@ -97,7 +97,7 @@ def test_a_change_shows_elsewhere_if_the_listening_connection_was_just_killed(
 
 
 def test_a_change_shows_elsewhere_within_a_poll_or_two_if_no_hint_comes(
-    one: Service, other: Service, outside: Outside
+    one: Process, other: Process, outside: Outside
 ) -> None:
     times = []
     for _ in range(2):
@@ -107,14 +107,14 @@ def test_a_change_shows_elsewhere_within_a_poll_or_two_if_no_hint_comes(
     _log_times("the same, listener frozen", times)
 
 
-def _toggle(one: Service, each: int) -> tuple[str, list[str]]:
+def _toggle(one: Process, each: int) -> tuple[str, list[str]]:
     """Create and delete the same ACL by turns; the token, and what has to be answered since."""
     if each % 2 == 0:
-        return one.create(binding("orders"))["token"], ALLOWED
+        return one.create(acl("orders"))["token"], ALLOWED
     return one.delete({"resource_name": "orders"})["token"], DENIED
 
 
-def _arrivals(one: Service, other: Service, count: int, before_each: Callable[[], None] = lambda: None) -> list[float]:
+def _arrivals(one: Process, other: Process, count: int, before_each: Callable[[], None] = lambda: None) -> list[float]:
     """How long each change took to show on the other replica, whom nobody tells of a token; in seconds."""
     times = []
     for each in range(count):
@@ -133,7 +133,7 @@ def _log_times(what: str, times: list[float]) -> None:
 
 
 def test_a_batch_is_answered_at_one_offset_while_another_process_adds_and_removes(
-    one: Service, other: Service, outside: Outside
+    one: Process, other: Process, outside: Outside
 ) -> None:
     """Every transaction adds or removes both ACLs; so nobody may ever be answered one of them only."""
     names = ["orders", "payments"] * 50
@@ -141,7 +141,7 @@ def test_a_batch_is_answered_at_one_offset_while_another_process_adds_and_remove
     def write() -> int:
         rounds = 0
         while crowd.going:
-            one.create(binding("orders"), binding("payments"))
+            one.create(acl("orders"), acl("payments"))
             one.delete({"principal": "User:alice"})
             rounds += 1
         return rounds
@@ -163,12 +163,12 @@ def test_a_batch_is_answered_at_one_offset_while_another_process_adds_and_remove
 
 
 def test_a_change_of_super_users_reaches_both_replicas_at_the_same_offset(
-    one: Service, other: Service, outside: Outside
+    one: Process, other: Process, outside: Outside
 ) -> None:
     def write() -> None:
         for each in range(120):
             # In between, so that there are offsets on both sides of every change.
-            one.create(binding(f"noise-{each}"))
+            one.create(acl(f"noise-{each}"))
             change = {"name": "super.users", "value": None if each % 3 == 2 else f"User:admin;User:ops{each % 3}"}
             answer = one.post("/v1/configs", {"context": context(), "configs": [change]})
             assert answer["results"][0]["error_code"] == 0

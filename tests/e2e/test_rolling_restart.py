@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.e2e.rolling import DELAY_S, Endpoints, Sent, Traffic
-from tests.e2e.service import Service, action, binding, eventually, replica_on
+from tests.klamm import Process, acl, action, replica_on, wait_until
 from tests.postgres import Store
 
 PER_SECOND = 500
@@ -16,7 +16,7 @@ DRAIN_MS = 2_500
 LONGEST_S = 120.0 + REQUESTS / PER_SECOND * 4
 
 
-def replica(store: Store) -> Service:
+def replica(store: Store) -> Process:
     return replica_on(store.dsn, KLAMM_DRAIN_MS=str(DRAIN_MS))
 
 
@@ -29,12 +29,12 @@ def test_a_rolling_restart_fails_no_request(store: Store) -> None:
         return sent.answers >= REQUESTS and restarts >= RESTARTS
 
     replicas = [replica(store).ready() for _ in range(2)]
-    replicas[0].create(binding("orders"))
-    eventually(lambda: replicas[1].authorize("User:alice", action("orders")) == ["ALLOWED"], "both know the ACL")
+    replicas[0].create(acl("orders"))
+    wait_until(lambda: replicas[1].authorize("User:alice", action("orders")) == ["ALLOWED"], "both know the ACL")
     began_at = time.monotonic()
     try:
         with Endpoints([each.url for each in replicas]) as endpoints:
-            eventually(lambda: len(endpoints.ready) == 2, "both are in use")
+            wait_until(lambda: len(endpoints.ready) == 2, "both are in use")
             with Traffic(endpoints, PER_SECOND, enough) as traffic:
                 while not traffic.over:
                     assert time.monotonic() - began_at < LONGEST_S
@@ -42,7 +42,7 @@ def test_a_rolling_restart_fails_no_request(store: Store) -> None:
                     assert replicas[slot].stop() == 0
                     replicas[slot] = replica(store)
                     endpoints.set(slot, replicas[slot].url)
-                    eventually(lambda new=replicas[slot].url: new in endpoints.ready, "it is in use")  # type: ignore[misc]  # the default binds the loop's variable
+                    wait_until(lambda new=replicas[slot].url: new in endpoints.ready, "it is in use")  # type: ignore[misc]  # the default binds the loop's variable
                     restarts += 1
         sent, took_s = traffic.sent, time.monotonic() - began_at
         print(

@@ -27,7 +27,7 @@ from schemathesis.config import (
 from schemathesis.engine import StopReason, events, from_schema
 
 from tests.e2e.callers import Corp, write_configuration
-from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Service, binding, context
+from tests.klamm import LIMIT_S, ROOT, SUPER_USER, Process, acl, context, over_socket
 
 SEED = 4_400_005
 """Of all that is drawn: a failure comes again."""
@@ -48,7 +48,7 @@ EXPECTED = {None: {200, 401}, "anyone": {200, 400, 403}, "root": {200, 400, 404}
 class Guarded(NamedTuple):
     """A service that knows callers, and the token of each."""
 
-    service: Service
+    service: Process
     tokens: Mapping[str, str]
 
 
@@ -62,13 +62,13 @@ class Run(NamedTuple):
     failures: list[str]
 
 
-def run(service: Service, an_id: Callable[[], str], token: str | None = None) -> Run:
+def run(service: Process, an_id: Callable[[], str], token: str | None = None) -> Run:
     """Every operation with what its schema gives: examples, edges, and some cases drawn, valid and invalid."""
     project = ProjectConfig(
         base_url=service.url,
         headers={} if token is None else {"Authorization": f"Bearer {token}"},
         continue_on_failure=True,
-        request_timeout=PATIENCE_S,
+        request_timeout=LIMIT_S,
         checks=_checks(),
         generation=GenerationConfig(max_examples=60, deterministic=False, no_shrink=True, database="none"),
         phases=PhasesConfig(
@@ -105,7 +105,7 @@ def worth_making(an_id: Callable[[], str]) -> Callable[..., None]:
             return
         asking, timeout_ms = body.get("context"), body.get("timeout_ms")
         if isinstance(asking, dict) and ":" in str(asking.get("principal", "")):
-            body = {**body, "context": {**asking, "principal": ADMIN}}
+            body = {**body, "context": {**asking, "principal": SUPER_USER}}
         if type(timeout_ms) is int and 0 <= timeout_ms < _LONG_MS:
             body = {**body, "timeout_ms": _LONG_MS}
         case.body = body
@@ -155,9 +155,9 @@ def operations() -> int:
     return sum(len(methods) for path, methods in paths.items() if path != "/v1/watch")
 
 
-def an_acl(service: Service, **headers: str) -> str:
+def an_acl(service: Process, **headers: str) -> str:
     """The id of one that there is, made again if it was deleted."""
-    body = {"context": context(), "bindings": [binding("orders")]}
+    body = {"context": context(), "bindings": [acl("orders")]}
     created: str = service.http.post("/v1/acls", json=body, headers=headers).json()["results"][0]["id"]
     return created
 
@@ -166,7 +166,7 @@ def an_acl(service: Service, **headers: str) -> str:
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("guarded")
     tokens = write_configuration(folder, Corp())
-    with Service(["--data-dir", str(folder / "data")], folder=folder) as service:
+    with over_socket("--data-dir", str(folder / "data"), folder=folder) as service:
         yield Guarded(service.ready(), tokens)
 
 
@@ -180,7 +180,7 @@ def test_a_guarded_service_answers_as_documented(guarded: Guarded, caller: str |
     assert found.statuses[401] == 0 or caller is None
 
 
-def test_an_open_service_answers_as_documented(service: Service) -> None:
+def test_an_open_service_answers_as_documented(service: Process) -> None:
     found = run(service, partial(an_acl, service))
     assert found.failures == []
     assert len(found.asked) == operations()

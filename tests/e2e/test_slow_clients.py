@@ -12,7 +12,7 @@ import pytest
 
 from tests.bench.report import percentile
 from tests.e2e.bodies import BODIES
-from tests.e2e.service import Service, action
+from tests.klamm import Process, action
 
 BODY = json.dumps(BODIES["/v1/authorize"]).encode()
 HEAD = b"POST /v1/authorize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -23,7 +23,7 @@ CROWD = 500
 
 
 @contextmanager
-def connected(service: Service) -> Iterator[socket.socket]:
+def connected(service: Process) -> Iterator[socket.socket]:
     host, port = service.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -80,7 +80,7 @@ def clients() -> dict[str, Slow]:
     }
 
 
-def test_whoever_takes_too_long_is_cut_off(patient: Service) -> None:
+def test_whoever_takes_too_long_is_cut_off(patient: Process) -> None:
     slow = clients()
     with ExitStack() as stack:
         by_connection = {stack.enter_context(connected(patient)): each for each in slow.values()}
@@ -104,7 +104,7 @@ def test_whoever_takes_too_long_is_cut_off(patient: Service) -> None:
     assert {name: seconds for name, (_, seconds) in ended.items() if seconds is None} == {}
 
 
-def test_a_client_that_does_not_read_its_replies_is_cut_off(patient: Service) -> None:
+def test_a_client_that_does_not_read_its_replies_is_cut_off(patient: Process) -> None:
     flood = (HEAD + LENGTH + BODY) * 1_000
 
     def send_for(connection: socket.socket, seconds: float) -> None:
@@ -143,14 +143,14 @@ def received(connection: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("what", LARGE)
-def test_a_large_head_is_refused(patient: Service, what: str) -> None:
+def test_a_large_head_is_refused(patient: Process, what: str) -> None:
     with connected(patient) as connection:
         connection.sendall(LARGE[what])
         assert statuses(received(connection)) == [431]
 
 
 @pytest.mark.parametrize("what", ENDLESS)
-def test_a_head_without_end_is_refused_while_it_comes(patient: Service, what: str) -> None:
+def test_a_head_without_end_is_refused_while_it_comes(patient: Process, what: str) -> None:
     first, more = ENDLESS[what]
     sent = 0
     with connected(patient) as connection:
@@ -164,7 +164,7 @@ def test_a_head_without_end_is_refused_while_it_comes(patient: Service, what: st
 
 
 @pytest.mark.parametrize("name", [b"Host", b"Authorization", b"Content-Length"])
-def test_a_header_that_comes_twice_is_refused(patient: Service, name: bytes) -> None:
+def test_a_header_that_comes_twice_is_refused(patient: Process, name: bytes) -> None:
     value = b"%d" % len(BODY)
     for _ in range(2):
         with connected(patient) as connection:
@@ -172,7 +172,7 @@ def test_a_header_that_comes_twice_is_refused(patient: Service, name: bytes) -> 
             assert statuses(received(connection)) == [400]
 
 
-def test_five_hundred_slow_heads_do_not_keep_others_waiting(patient: Service) -> None:
+def test_five_hundred_slow_heads_do_not_keep_others_waiting(patient: Process) -> None:
     patient.authorize("User:alice", action("orders"))
 
     def latencies_ms() -> list[float]:

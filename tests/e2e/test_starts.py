@@ -18,7 +18,7 @@ from app.store.migrate import _LOCK_KEY
 from tests.e2e.crowd import Answer, Crowd, answer_in, judge, question_of
 from tests.e2e.keepers import Keeper
 from tests.e2e.outside import Outside
-from tests.e2e.service import PATIENCE_S, ROOT, Service, action, binding, eventually, replica_on
+from tests.klamm import LIMIT_S, ROOT, Process, acl, action, replica_on, wait_until
 from tests.planted import hear, plant_password
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def migrate(database_url: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "KLAMM_DATABASE_URL": plant_password(database_url)},
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=LIMIT_S,
         check=False,
     )
     hear(f"{done.stdout}\n{done.stderr}")
@@ -47,7 +47,7 @@ def test_two_replicas_and_four_migrations_that_start_at_once_make_one_store(data
             outside.rows("SELECT pg_advisory_lock($1)", _LOCK_KEY)
             replicas = [pool.submit(replica_on, database_url) for _ in range(2)]
             migrations = [pool.submit(migrate, database_url) for _ in range(4)]
-            eventually(
+            wait_until(
                 lambda: len(outside.backends("migration")) == 4 or any(each.done() for each in migrations), "all"
             )
             assert not any(map(Future.done, migrations))
@@ -56,7 +56,7 @@ def test_two_replicas_and_four_migrations_that_start_at_once_make_one_store(data
     with replicas[0].result() as one, replicas[1].result() as other, Outside(database_url) as outside:
         one.ready()
         other.ready()
-        created = one.create(binding("orders"))
+        created = one.create(acl("orders"))
         assert other.authorize("User:alice", action("orders"), at_least=created["token"]) == ["ALLOWED"]
         deleted = other.delete({"resource_name": "orders"})
         assert deleted["results"][0]["matches"][0]["id"] == created["results"][0]["id"]
@@ -83,7 +83,7 @@ def test_replicas_that_restart_under_load_answer_rightly_or_not_at_all(migrated_
                 _restart(replicas, urls, each, migrated_database_url)
         with Outside(migrated_database_url) as outside:
             for replica in replicas:
-                replica.create(binding("the last one"))
+                replica.create(acl("the last one"))
             history = outside.history()
             assert history.acls == outside.acls()
         for keeper in keepers:
@@ -99,7 +99,7 @@ def test_replicas_that_restart_under_load_answer_rightly_or_not_at_all(migrated_
             replica.stop()
 
 
-def _restart(replicas: list[Service], urls: list[str], each: int, database_url: str) -> None:
+def _restart(replicas: list[Process], urls: list[str], each: int, database_url: str) -> None:
     """One after the other, by SIGTERM and SIGKILL by turns; asked from the moment on that it listens."""
     at = each % len(replicas)
     killed = each % 2 == 1
@@ -116,7 +116,7 @@ def _ask_anyone(
     draw = random.Random(dice)
     answers: defaultdict[str, list[Answer]] = defaultdict(list)
     refusals: Counter[str] = Counter()
-    with httpx.Client(timeout=PATIENCE_S) as http:
+    with httpx.Client(timeout=LIMIT_S) as http:
         while crowd.going:
             url = draw.choice(urls)
             try:

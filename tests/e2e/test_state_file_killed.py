@@ -19,7 +19,7 @@ from app.metrics.declared import Metrics
 from app.runtime.options import RuntimeOptions
 from app.runtime.state.reading import Restored, restore
 from app.settings.model import Settings
-from tests.e2e.service import Service, action, binding, context, eventually, replica_on
+from tests.klamm import Process, acl, action, context, replica_on, wait_until
 from tests.postgres import Store, sql
 
 ROUNDS = 12
@@ -37,7 +37,7 @@ def acls_at(store: Store, offset: int) -> set[UUID]:
 class Changes:
     """ACLs that come and go as fast as the service takes them, until it is gone."""
 
-    def __init__(self, service: Service, number: int) -> None:
+    def __init__(self, service: Process, number: int) -> None:
         self._url = service.url
         self._number = number
         self._thread = threading.Thread(target=self._run)
@@ -47,7 +47,7 @@ class Changes:
         with httpx.Client(base_url=self._url, timeout=5) as http:
             for count in range(100_000):
                 name = f"round-{self._number}-{count}"
-                body = {"context": context(), "bindings": [binding(f"{name}-{each}") for each in range(20)]}
+                body = {"context": context(), "bindings": [acl(f"{name}-{each}") for each in range(20)]}
                 gone = {"context": context(), "filters": [{"resource_name": f"{name}-0"}]}
                 try:
                     http.post("/v1/acls", json=body)
@@ -72,7 +72,7 @@ def test_killed_again_and_again_while_it_is_written(store: Store, tmp_path: Path
         service = replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)).ready()
         changes = Changes(service, number)
         # The first snapshot is written right after the load; bookmarks come each 10 s.
-        eventually((folder / "image.ndjson").exists, "the first state file")
+        wait_until((folder / "image.ndjson").exists, "the first state file")
         time.sleep(random.uniform(0.0, 1.5))
         service.stop(signal.SIGKILL)
         changes.join()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.collector import Collector, KeptSpan
 from tests.e2e.callers import Corp, write_configuration
-from tests.e2e.service import Service, action, context
+from tests.klamm import action, context, over_socket
 from tests.planted import plant
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -40,7 +40,9 @@ def test_each_request_becomes_a_span(collector: Collector, tmp_path: Path, migra
     tokens = write_configuration(tmp_path, Corp())
     headers = {"authorization": f"Bearer {tokens['anyone']}", "traceparent": f"00-{TRACE}-{PARENT}-01"}
     asked = {"context": context("User:alice"), "actions": [action("secret-topic")]}
-    with Service([], {**variables(collector), "KLAMM_DATABASE_URL": migrated_database_url}, folder=tmp_path) as service:
+    with over_socket(
+        settings={**variables(collector), "KLAMM_DATABASE_URL": migrated_database_url}, folder=tmp_path
+    ) as service:
         service.ready()
         answer = service.http.post("/v1/authorize", json=asked, headers=headers)
         assert answer.json()["results"] == ["DENIED"]
@@ -75,7 +77,7 @@ def test_a_collector_that_hangs_delays_no_reply_and_the_end_by_two_seconds(
     collector: Collector, migrated_database_url: str
 ) -> None:
     collector.answering.clear()
-    with Service([], {**variables(collector), "KLAMM_DATABASE_URL": migrated_database_url}) as service:
+    with over_socket(settings={**variables(collector), "KLAMM_DATABASE_URL": migrated_database_url}) as service:
         service.ready()
         for _ in range(200):
             assert service.authorize("User:alice", action("orders")) == ["DENIED"]
@@ -86,7 +88,7 @@ def test_a_collector_that_hangs_delays_no_reply_and_the_end_by_two_seconds(
 
 def test_workers_have_spans_of_their_own(collector: Collector, tmp_path: Path) -> None:
     folder = ["--data-dir", str(tmp_path / "data"), "--workers", "2"]
-    with Service(folder, variables(collector)) as service:
+    with over_socket(*folder, settings=variables(collector)) as service:
         service.ready()
         for _ in range(20):
             httpx.get(f"{service.url}/v1/acls/count", timeout=30)
@@ -97,7 +99,7 @@ def test_workers_have_spans_of_their_own(collector: Collector, tmp_path: Path) -
 def test_without_the_setting_nothing_is_sent(collector: Collector, migrated_database_url: str) -> None:
     off = {**variables(collector), "KLAMM_OTEL_ENABLED": "false", "FASTAPI_OTEL_AUTO_CONFIGURE": "true"}
     off["KLAMM_DATABASE_URL"] = migrated_database_url
-    with Service([], off) as service:
+    with over_socket(settings=off) as service:
         service.ready().authorize("User:alice", action("orders"))
         service.http.get("/v1/acls/count")
         assert service.stop() == 0

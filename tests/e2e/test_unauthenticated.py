@@ -12,7 +12,7 @@ import pytest
 from tests.bench.clients import Clients, asking
 from tests.bench.load import connect, post, status_from, status_of
 from tests.e2e.callers import Corp, write_configuration
-from tests.e2e.service import PATIENCE_S, Service, action, context
+from tests.klamm import LIMIT_S, Process, action, context, over_socket
 from tests.postgres import Postgres
 
 UNKNOWN = 1_200
@@ -32,10 +32,10 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str,
 
 
 @pytest.fixture(scope="module")
-def guarded(postgres: Postgres, tokens: tuple[Path, Mapping[str, str]]) -> Iterator[Service]:
+def guarded(postgres: Postgres, tokens: tuple[Path, Mapping[str, str]]) -> Iterator[Process]:
     """A service that knows callers."""
     folder, _ = tokens
-    with Service([], {"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
+    with over_socket(settings={"KLAMM_DATABASE_URL": postgres.new_store()}, folder=folder) as service:
         yield service.ready()
 
 
@@ -51,12 +51,12 @@ def get(path: str) -> bytes:
 UNKNOWN_ASK = (decision(WRONG), get("/nothing"), get("/livez"))
 
 
-def port_of(service: Service) -> int:
+def port_of(service: Process) -> int:
     return int(service.url.rpartition(":")[2])
 
 
 def test_a_known_caller_is_answered_among_those_who_piled_up(
-    guarded: Service, tokens: tuple[Path, Mapping[str, str]]
+    guarded: Process, tokens: tuple[Path, Mapping[str, str]]
 ) -> None:
     """While the process stands still, more comes than it may read in a turn; the known caller's is in between."""
     port, known = port_of(guarded), decision(tokens[1]["anyone"])
@@ -78,7 +78,7 @@ def test_a_known_caller_is_answered_among_those_who_piled_up(
 
 
 def test_a_known_caller_is_answered_beside_those_who_never_stop(
-    guarded: Service, tokens: tuple[Path, Mapping[str, str]]
+    guarded: Process, tokens: tuple[Path, Mapping[str, str]]
 ) -> None:
     port, known = port_of(guarded), decision(tokens[1]["anyone"])
     asked, fresh, probes = Counter[int](), Counter[int](), Counter[int | None]()
@@ -96,4 +96,4 @@ def test_a_known_caller_is_answered_beside_those_who_never_stop(
     assert probes == {200: probes.total()}
     statuses = answered[0].statuses
     assert set(statuses) == {200, 401, 404}, statuses
-    assert answered[0].longest_s < PATIENCE_S
+    assert answered[0].longest_s < LIMIT_S

@@ -17,7 +17,7 @@ from app.client.undo import command as undo
 from app.core.kafka.bindings import rfc3339
 from app.formats.command_errors import UsageError
 from tests.client_runs import Run, run
-from tests.e2e.service import ADMIN, Json, Service, action, binding, context, eventually, replica_on
+from tests.klamm import SUPER_USER, Json, Process, acl, action, context, replica_on, wait_until
 from tests.postgres import Postgres
 
 
@@ -29,56 +29,56 @@ NEXT_YEAR = rfc3339(store_time().replace(microsecond=0) + timedelta(days=365))
 
 
 @pytest.fixture(scope="module")
-def own(postgres: Postgres) -> Iterator[Service]:
+def own(postgres: Postgres) -> Iterator[Process]:
     with replica_on(postgres.new_store()) as running:
         yield running.ready()
 
 
 @pytest.fixture
-def company(own: Service) -> Service:
+def company(own: Process) -> Process:
     own.delete({})
     set_properties(own, **{"super.users": None, "audit.level": None})
     own.create(
-        binding("orders", owner="orders team", expires_at=NEXT_YEAR),
-        binding("orders", "User:*", "WRITE", permission_type="DENY"),
-        binding("pay", "User:bob", pattern_type="PREFIXED", host="10.0.0.0/8", owner="pay team"),
+        acl("orders", owner="orders team", expires_at=NEXT_YEAR),
+        acl("orders", "User:*", "WRITE", permission_type="DENY"),
+        acl("pay", "User:bob", pattern_type="PREFIXED", host="10.0.0.0/8", owner="pay team"),
     )
     return own
 
 
-def set_properties(service: Service, **values: str | None) -> str:
+def set_properties(service: Process, **values: str | None) -> str:
     configs = [{"name": name, "value": value} for name, value in values.items()]
     return str(service.post("/v1/configs", {"context": context(), "configs": configs})["token"])
 
 
-def everything(service: Service) -> Any:  # noqa: ANN401 - JSON
+def everything(service: Process) -> Any:  # noqa: ANN401 - JSON
     """All but the UUIDs: an ACL that is created again is another one."""
     acls = [sorted((name, value) for name, value in each.items() if name != "id") for each in service.acls()]
     return sorted(acls, key=str), service.http.get("/v1/configs").json()["configs"]
 
 
-def last_change(service: Service) -> Json:
+def last_change(service: Process) -> Json:
     (change,) = service.post("/v1/history", {"context": context(), "limit": 1})["changes"]
     return dict(change)
 
 
-def klamm(service: Service, *words: str) -> Run:
-    return run(undo, [*words, "--klamm", service.url, "--as", ADMIN])
+def klamm(service: Process, *words: str) -> Run:
+    return run(undo, [*words, "--klamm", service.url, "--as", SUPER_USER])
 
 
-def undone(service: Service, tokens: str, *words: str) -> str:
+def undone(service: Process, tokens: str, *words: str) -> str:
     done = klamm(service, tokens, "--yes", *words)
     assert done.code == 0
     return done.text
 
 
-def test_each_kind_of_change_is_taken_back_to_the_letter(company: Service) -> None:
+def test_each_kind_of_change_is_taken_back_to_the_letter(company: Process) -> None:
     before = everything(company)
     changes: list[Callable[[], Json]] = [
-        lambda: company.create(binding("orders", "User:new", owner="x"), binding("new", permission_type="DENY")),
+        lambda: company.create(acl("orders", "User:new", owner="x"), acl("new", permission_type="DENY")),
         lambda: company.delete({}),
-        lambda: company.create(binding("orders", owner="others", expires_at=None), binding("pay", "User:carol")),
-        lambda: company.create(binding("pay", "User:bob", pattern_type="PREFIXED", host="10.0.0.0/8", owner=None)),
+        lambda: company.create(acl("orders", owner="others", expires_at=None), acl("pay", "User:carol")),
+        lambda: company.create(acl("pay", "User:bob", pattern_type="PREFIXED", host="10.0.0.0/8", owner=None)),
     ]
     for change in changes:
         token = change()["token"]
@@ -86,13 +86,13 @@ def test_each_kind_of_change_is_taken_back_to_the_letter(company: Service) -> No
         text = undone(company, token)
         assert everything(company) == before, text
         assert "Undoes" in text
-    text = undone(company, set_properties(company, **{"super.users": f"{ADMIN};User:eve", "audit.level": "INFO"}))
+    text = undone(company, set_properties(company, **{"super.users": f"{SUPER_USER};User:eve", "audit.level": "INFO"}))
     assert "Undone: " in text
     assert '= super.users: its start-up value instead of "User:admin;User:eve"' in text
     assert everything(company) == before
 
 
-def test_an_undo_can_be_undone_and_says_what_it_was(company: Service) -> None:
+def test_an_undo_can_be_undone_and_says_what_it_was(company: Process) -> None:
     token = company.delete({"principal": "User:bob"})["token"]
     deleted = everything(company)
     undone(company, token)
@@ -104,14 +104,14 @@ def test_an_undo_can_be_undone_and_says_what_it_was(company: Service) -> None:
     assert last_change(company)["comment"] == "OPS-9"
 
 
-def test_of_a_range_what_was_changed_again_stays(company: Service) -> None:
-    first = company.create(binding("a", "User:one"), binding("b", "User:one"))["token"]
-    set_properties(company, **{"super.users": f"{ADMIN};User:eve"})
+def test_of_a_range_what_was_changed_again_stays(company: Process) -> None:
+    first = company.create(acl("a", "User:one"), acl("b", "User:one"))["token"]
+    set_properties(company, **{"super.users": f"{SUPER_USER};User:eve"})
     company.delete({"resource_name": "orders"})
-    last = company.create(binding("b", "User:one", owner="second thoughts"), binding("c", "User:one"))["token"]
-    company.create(binding("b", "User:one", owner="later"), comment="OPS-later")
-    company.create(binding("d", "User:one"))
-    company.create(binding("orders", owner="mine now"))
+    last = company.create(acl("b", "User:one", owner="second thoughts"), acl("c", "User:one"))["token"]
+    company.create(acl("b", "User:one", owner="later"), comment="OPS-later")
+    company.create(acl("d", "User:one"))
+    company.create(acl("orders", owner="mine now"))
     done = klamm(company, f"{first}..{last}", "--yes", "--output", "json").json
     assert {each["acl"]["resource_name"] for each in done["changed_since"]} == {"b", "orders"}
     assert [each["name"] for each in done["properties"]] == ["super.users"]
@@ -127,18 +127,18 @@ def test_of_a_range_what_was_changed_again_stays(company: Service) -> None:
     assert "OPS-later" in undone(company, f"{first}..{last}")
 
 
-def test_a_property_that_was_set_again_stays(company: Service) -> None:
-    first = set_properties(company, **{"super.users": f"{ADMIN};User:eve"})
-    set_properties(company, **{"super.users": f"{ADMIN};User:late"})
+def test_a_property_that_was_set_again_stays(company: Process) -> None:
+    first = set_properties(company, **{"super.users": f"{SUPER_USER};User:eve"})
+    set_properties(company, **{"super.users": f"{SUPER_USER};User:late"})
     text = undone(company, first)
     assert "Changed again since then, and left as it is (1)" in text
     assert company.authorize("User:late", action("zzz")) == ["ALLOWED"]
 
 
-def test_of_two_undos_at_once_one_wins_and_the_other_says_what_to_do(company: Service) -> None:
+def test_of_two_undos_at_once_one_wins_and_the_other_says_what_to_do(company: Process) -> None:
     before = everything(company)
-    first = set_properties(company, **{"super.users": f"{ADMIN};User:eve"})
-    company.create(binding("late", "User:one"))
+    first = set_properties(company, **{"super.users": f"{SUPER_USER};User:eve"})
+    company.create(acl("late", "User:one"))
 
     def undo_it(number: int) -> Run | ServiceError:
         try:
@@ -163,24 +163,24 @@ def test_of_two_undos_at_once_one_wins_and_the_other_says_what_to_do(company: Se
     assert everything(company) == before
 
 
-def test_what_has_ended_meanwhile_is_not_made_again(company: Service) -> None:
+def test_what_has_ended_meanwhile_is_not_made_again(company: Process) -> None:
     soon = store_time().replace(microsecond=0) + timedelta(seconds=10)
-    company.create(binding("brief", "User:dan", expires_at=rfc3339(soon)))
+    company.create(acl("brief", "User:dan", expires_at=rfc3339(soon)))
     token = company.delete({"principal": "User:dan"}, {"principal": "User:bob"})["token"]
-    eventually(lambda: store_time() > soon, "the end passes")
+    wait_until(lambda: store_time() > soon, "the end passes")
     text = undone(company, token)
     assert "Would have ended by now, and is not created again (1)\n  ALLOW User:dan READ on TOPIC brief" in text
     assert {each["principal"] for each in company.acls()} == {"User:alice", "User:*", "User:bob"}
 
 
-def test_a_plan_of_it_can_be_reviewed(company: Service, tmp_path: Path) -> None:
+def test_a_plan_of_it_can_be_reviewed(company: Process, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     before = everything(company)
-    token = company.create(*(binding(f"t{each}") for each in range(5)))["token"]
+    token = company.create(*(acl(f"t{each}") for each in range(5)))["token"]
     text = klamm(company, token, "--save", str(path)).text
     assert "Access lost:\n  User:alice: READ, DESCRIBE on TOPIC t0" in text
     assert f"klamm apply --plan {path} --max-delete-percent 84" in text
-    words = ["--plan", str(path), "--yes", "--klamm", company.url, "--as", ADMIN, "--max-delete-percent", "84"]
+    words = ["--plan", str(path), "--yes", "--klamm", company.url, "--as", SUPER_USER, "--max-delete-percent", "84"]
     assert run(apply, words).code == 0
     assert everything(company) == before
     token = set_properties(company, **{"audit.level": "INFO"})
@@ -195,11 +195,11 @@ def test_a_plan_of_it_can_be_reviewed(company: Service, tmp_path: Path) -> None:
 def test_a_range_goes_over_several_epochs(postgres: Postgres) -> None:
     dsn = postgres.new_store()
     with replica_on(dsn) as first, replica_on(dsn) as second:
-        first.ready().create(binding("kept"))
+        first.ready().create(acl("kept"))
         before = everything(first)
-        begun = first.create(binding("a"))["token"]
+        begun = first.create(acl("a"))["token"]
         # The first write of another process begins an epoch.
-        last = second.ready().create(binding("b"))["token"]
+        last = second.ready().create(acl("b"))["token"]
         epoch, _, offset = begun.partition(":")
         assert not last.startswith(epoch)
         with pytest.raises(UsageError, match=f"wrong order; write the older token first: {begun}..{last}"):
@@ -211,8 +211,8 @@ def test_a_range_goes_over_several_epochs(postgres: Postgres) -> None:
         assert everything(second) == before
 
 
-def test_what_is_no_change_of_now_is_refused_with_the_way_out(company: Service) -> None:
-    token = company.create(binding("z"))["token"]
+def test_what_is_no_change_of_now_is_refused_with_the_way_out(company: Process) -> None:
+    token = company.create(acl("z"))["token"]
     epoch, _, offset = token.partition(":")
     other = f"00000000-0000-4000-8000-000000000000:{offset}"
     before = everything(company)

@@ -14,25 +14,25 @@ from app.client.http.service import Service as Client
 from app.client.plan import apply
 from app.client.undo import command as undo
 from tests.client_runs import Run, run
-from tests.e2e.service import ADMIN, Json, Service, binding, context, eventually, replica_on
+from tests.klamm import SUPER_USER, Json, Process, acl, context, replica_on, wait_until
 from tests.postgres import Postgres
 
 BOB = "User:bob"
-BOB_MAY = binding("kafka-cluster", BOB, "ALTER", resource_type="CLUSTER")
+BOB_MAY = acl("kafka-cluster", BOB, "ALTER", resource_type="CLUSTER")
 WHOLE = ("--prune", "--max-delete-percent", "100", "--yes")
 RANGE = re.compile(r"klamm undo (\S+\.\.\S+)")
 
 
 @pytest.fixture(scope="module")
-def own(postgres: Postgres) -> Iterator[Service]:
+def own(postgres: Postgres) -> Iterator[Process]:
     with replica_on(postgres.new_store()) as running:
         yield running.ready()
 
 
 @pytest.fixture
-def company(own: Service) -> Service:
+def company(own: Process) -> Process:
     own.delete({})
-    own.create(BOB_MAY, binding("old", owner="orders team"))
+    own.create(BOB_MAY, acl("old", owner="orders team"))
     return own
 
 
@@ -40,25 +40,25 @@ def company(own: Service) -> Service:
 def file(tmp_path: Path) -> str:
     """The ACLs of the company with one more and one less."""
     path = tmp_path / "acls.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in (BOB_MAY, binding("new", "User:mallory", "ALL"))))
+    path.write_text("".join(json.dumps(each) + "\n" for each in (BOB_MAY, acl("new", "User:mallory", "ALL"))))
     return str(path)
 
 
-def everything(service: Service) -> Any:  # noqa: ANN401 - JSON
+def everything(service: Process) -> Any:  # noqa: ANN401 - JSON
     """All but the UUIDs: an ACL that is created again is another one."""
     return sorted(str(sorted((name, value) for name, value in each.items() if name != "id")) for each in service.acls())
 
 
-def by_bob(service: Service, *bindings: Json) -> str:
+def by_bob(service: Process, *bindings: Json) -> str:
     return str(service.post("/v1/acls", {"context": context(BOB), "bindings": list(bindings)})["token"])
 
 
-def applied(service: Service, *words: str) -> Run:
-    return run(apply, [*words, *WHOLE, "--klamm", service.url, "--as", ADMIN])
+def applied(service: Process, *words: str) -> Run:
+    return run(apply, [*words, *WHOLE, "--klamm", service.url, "--as", SUPER_USER])
 
 
-def undone(service: Service, tokens: str, *words: str) -> Run:
-    return run(undo, [tokens, "--yes", *words, "--klamm", service.url, "--as", ADMIN])
+def undone(service: Process, tokens: str, *words: str) -> Run:
+    return run(undo, [tokens, "--yes", *words, "--klamm", service.url, "--as", SUPER_USER])
 
 
 def range_in(text: str) -> str:
@@ -66,7 +66,7 @@ def range_in(text: str) -> str:
     return str(found)
 
 
-def test_apply_prints_the_one_argument_that_undoes_all_of_it(company: Service, file: str) -> None:
+def test_apply_prints_the_one_argument_that_undoes_all_of_it(company: Process, file: str) -> None:
     before = everything(company)
     text = applied(company, file).text
     assert "Token" not in text
@@ -78,7 +78,7 @@ def test_apply_prints_the_one_argument_that_undoes_all_of_it(company: Service, f
     assert everything(company) == after
 
 
-def test_programs_read_the_same_argument_and_no_single_token(company: Service, file: str) -> None:
+def test_programs_read_the_same_argument_and_no_single_token(company: Process, file: str) -> None:
     before = everything(company)
     done = applied(company, file, "--output", "json").json
     assert "token" not in done
@@ -91,12 +91,12 @@ def test_programs_read_the_same_argument_and_no_single_token(company: Service, f
 
 
 def test_apply_that_a_writer_stopped_tells_what_undoes_its_half(
-    company: Service, file: str, monkeypatch: pytest.MonkeyPatch
+    company: Process, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, really = everything(company), Client.delete_acls
 
     def after_bob(client: Client, *words: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever it takes
-        by_bob(company, binding("bobs", BOB))
+        by_bob(company, acl("bobs", BOB))
         return really(client, *words, **named)
 
     monkeypatch.setattr(Client, "delete_acls", after_bob)
@@ -109,10 +109,10 @@ def test_apply_that_a_writer_stopped_tells_what_undoes_its_half(
     assert everything(company) == before
 
 
-def test_of_a_range_with_changes_of_others_only_those_named_are_undone(company: Service, file: str) -> None:
+def test_of_a_range_with_changes_of_others_only_those_named_are_undone(company: Process, file: str) -> None:
     before = everything(company)
-    first = company.create(binding("a", "User:one"), binding("b", "User:one"))["token"]
-    by_bob(company, binding("bobs", BOB), binding("b", "User:one", owner="bob"))
+    first = company.create(acl("a", "User:one"), acl("b", "User:one"))["token"]
+    by_bob(company, acl("bobs", BOB), acl("b", "User:one", owner="bob"))
     last = applied(company, file, "--output", "json").json["transactions"].partition("..")[2]
     tokens = f"{first}..{last}"
     after = everything(company)
@@ -126,18 +126,18 @@ def test_of_a_range_with_changes_of_others_only_those_named_are_undone(company: 
         undone(company, tokens, "--actor", "User:nobody")
     assert everything(company) == after
     # The file has neither of what bob wrote, so apply removed it: his own ACL is there again, as he left it.
-    text = undone(company, tokens, "--actor", ADMIN).text
+    text = undone(company, tokens, "--actor", SUPER_USER).text
     assert "Changes by others among them, and left as they are (2)" in text
     assert {each["resource_name"] for each in company.acls()} == {"kafka-cluster", "old", "bobs"}
     company.delete({"resource_name": "bobs"})
     assert everything(company) == before
 
 
-def test_what_others_changed_within_the_range_is_left_as_it_is(company: Service) -> None:
-    first = company.create(binding("a", "User:one"), binding("b", "User:one"))["token"]
-    by_bob(company, binding("b", "User:one", owner="bob"))
-    last = company.create(binding("c", "User:one"))["token"]
-    done = undone(company, f"{first}..{last}", "--actor", ADMIN, "--output", "json").json
+def test_what_others_changed_within_the_range_is_left_as_it_is(company: Process) -> None:
+    first = company.create(acl("a", "User:one"), acl("b", "User:one"))["token"]
+    by_bob(company, acl("b", "User:one", owner="bob"))
+    last = company.create(acl("c", "User:one"))["token"]
+    done = undone(company, f"{first}..{last}", "--actor", SUPER_USER, "--output", "json").json
     assert [each["acl"]["resource_name"] for each in done["changed_since"]] == ["b"]
     assert {(each["resource_name"], each["owner"]) for each in company.acls() if each["principal"] == "User:one"} == {
         ("b", "bob")
@@ -146,15 +146,15 @@ def test_what_others_changed_within_the_range_is_left_as_it_is(company: Service)
     assert {each["owner"] for each in company.acls() if each["resource_name"] == "b"} == {None}
 
 
-def test_everybody_named_is_undone(company: Service) -> None:
+def test_everybody_named_is_undone(company: Process) -> None:
     before = everything(company)
-    first = company.create(binding("a", "User:one"))["token"]
-    last = by_bob(company, binding("a", "User:one", owner="bob"), binding("bobs", BOB))
-    undone(company, f"{first}..{last}", "--actor", ADMIN, "--actor", BOB)
+    first = company.create(acl("a", "User:one"))["token"]
+    last = by_bob(company, acl("a", "User:one", owner="bob"), acl("bobs", BOB))
+    undone(company, f"{first}..{last}", "--actor", SUPER_USER, "--actor", BOB)
     assert everything(company) == before
 
 
-def test_beside_a_busy_writer_apply_is_undone_and_nothing_of_the_writer(company: Service, file: str) -> None:
+def test_beside_a_busy_writer_apply_is_undone_and_nothing_of_the_writer(company: Process, file: str) -> None:
     """Each time the writer comes between, apply stops; what was written is undone by what was printed."""
     before, stop = everything(company), threading.Event()
     written: list[str] = []
@@ -162,7 +162,7 @@ def test_beside_a_busy_writer_apply_is_undone_and_nothing_of_the_writer(company:
     def write() -> None:
         while not stop.wait(0.2):
             name = f"bob-{len(written)}"
-            by_bob(company, binding(name, "User:busy"))
+            by_bob(company, acl(name, "User:busy"))
             written.append(name)
 
     writer = threading.Thread(target=write)
@@ -184,15 +184,15 @@ def test_beside_a_busy_writer_apply_is_undone_and_nothing_of_the_writer(company:
     assert everything(company) == before
 
 
-def _undone_beside_the_writer(company: Service, tokens: str) -> None:
+def _undone_beside_the_writer(company: Process, tokens: str) -> None:
     """The writer may stop each try, and may share the last transaction."""
 
     def is_undone() -> bool:
         try:
-            return "Nothing to do." in undone(company, tokens, "--actor", ADMIN).text
+            return "Nothing to do." in undone(company, tokens, "--actor", SUPER_USER).text
         except ServiceError as stopped:
             if "somebody else has changed" in str(stopped) or "change faster" in str(stopped):
                 return False
             raise
 
-    eventually(is_undone, "the undo is done beside the writer")
+    wait_until(is_undone, "the undo is done beside the writer")

@@ -8,8 +8,8 @@ import pytest
 
 from app.core.kafka.validation import validate_new_acl
 from tests.differential.test_validation import FIVE, MAPPED, MAPPED_FILTERS, with_future_words
-from tests.e2e.service import Json, Service, context, replica_on
 from tests.images import acl_of
+from tests.klamm import Json, Process, context, over_socket, replica_on
 from tests.postgres import Postgres
 from tests.vectors.loader import Line, lines
 
@@ -34,7 +34,7 @@ DESCRIBE, DESCRIBE_TOKENS = 8, 14
 
 
 @pytest.fixture(scope="module")
-def service(postgres: Postgres) -> Iterator[Service]:
+def service(postgres: Postgres) -> Iterator[Process]:
     with replica_on(postgres.new_store(), KLAMM_SUPER_USERS=ADMIN_OF_THE_TEST) as service:
         yield service.ready()
 
@@ -49,11 +49,11 @@ def drawn(name: str, count: int = SCENARIOS) -> list[Line]:
     return usable[:: max(1, len(usable) // count)]
 
 
-def post(service: Service, path: str, body: Json) -> Json:
+def post(service: Process, path: str, body: Json) -> Json:
     return service.post(path, {"context": context(ADMIN_OF_THE_TEST), **body})
 
 
-def set_up(service: Service, line: Line) -> dict[str, str]:
+def set_up(service: Process, line: Line) -> dict[str, str]:
     """Bring the store to the line's ACLs and configuration. Returns the ids here by the ids of the line."""
     wiped = post(service, "/v1/acls/delete", {"filters": [{}]})["results"][0]
     assert wiped["code"] == "NONE"
@@ -81,7 +81,7 @@ def place(line: Line, request: Line) -> str:
     return f"line {line['n']} ({line['category']}): {request['principal']} from {request['host']}"
 
 
-def authorized(service: Service, line: Line, answers: str) -> Iterator[str]:
+def authorized(service: Process, line: Line, answers: str) -> Iterator[str]:
     set_up(service, line)
     for request in line["requests"]:
         body = {"context": caller(request), "actions": request["actions"]}
@@ -91,19 +91,19 @@ def authorized(service: Service, line: Line, answers: str) -> Iterator[str]:
                 yield f"{place(line, request)}: {action}: {result}, not {expected}"
 
 
-def test_authorize_answers_as_kafka(service: Service) -> None:
+def test_authorize_answers_as_kafka(service: Process) -> None:
     asked = drawn("authorize")
     assert len(asked) >= SCENARIOS
     assert [fault for line in asked for fault in authorized(service, line, "expected")] == []
 
 
-def test_where_kafka_breaks_its_rules_authorize_follows_the_rules(service: Service) -> None:
+def test_where_kafka_breaks_its_rules_authorize_follows_the_rules(service: Process) -> None:
     asked = drawn("authorize_quirks")
     assert len(asked) > 30
     assert [fault for line in asked for fault in authorized(service, line, "documented_rules_say")] == []
 
 
-def by_resource_type(service: Service, line: Line) -> Iterator[str]:
+def by_resource_type(service: Process, line: Line) -> Iterator[str]:
     set_up(service, line)
     for request in line["requests"]:
         for check, expected in zip(request["checks"], request["expected"], strict=True):
@@ -121,7 +121,7 @@ def answer_in(reply: httpx.Response) -> str:
     return result
 
 
-def test_authorize_by_resource_type_answers_as_kafka(service: Service) -> None:
+def test_authorize_by_resource_type_answers_as_kafka(service: Process) -> None:
     # Kafka 4.4.0 finds 0.0.0.0 in no range (quirk 4); the documented rules do.
     asked = [line for line in drawn("by_resource_type") if all(each["host"] != "0.0.0.0" for each in line["requests"])]  # noqa: S104 - an address, not a socket
     assert len(asked) >= SCENARIOS - 5
@@ -141,7 +141,7 @@ def shown(resource: Line, expected: Line) -> Json:
     return answer
 
 
-def authorized_operations(service: Service, line: Line) -> Iterator[str]:
+def authorized_operations(service: Process, line: Line) -> Iterator[str]:
     set_up(service, line)
     for request in line["requests"]:
         body = {"context": caller(request), "resources": request["resources"]}
@@ -151,13 +151,13 @@ def authorized_operations(service: Service, line: Line) -> Iterator[str]:
                 yield f"{place(line, request)}: {resource}: {result}, not {expected}"
 
 
-def test_authorized_operations_are_kafkas(service: Service) -> None:
+def test_authorized_operations_are_kafkas(service: Process) -> None:
     asked = drawn("authorized_operations")
     assert len(asked) >= SCENARIOS
     assert [fault for line in asked for fault in authorized_operations(service, line)] == []
 
 
-def test_supported_operations_are_kafkas(service: Service) -> None:
+def test_supported_operations_are_kafkas(service: Process) -> None:
     known = list(lines("supported_operations"))
     resources = [{"resource_type": each["resource_type"], "resource_name": "kafka-cluster"} for each in known]
     results = post(service, "/v1/authorized-operations", {"resources": resources})["results"]
@@ -167,7 +167,7 @@ def test_supported_operations_are_kafkas(service: Service) -> None:
     assert [result["operations"] for result in results] == [each["supported_operations"] for each in known]
 
 
-def filtered(service: Service, line: Line) -> Iterator[str]:
+def filtered(service: Process, line: Line) -> Iterator[str]:
     ids = set_up(service, line)
     filters = [fields_of(wanted) for wanted in line["filters"]]
     meant = [sorted(ids[each] for each in fields["matches"]) for fields in line["filters"]]
@@ -196,7 +196,7 @@ def filtered(service: Service, line: Line) -> Iterator[str]:
         yield f"line {line['n']}: left {left}"
 
 
-def test_filters_describe_and_delete_as_kafka(service: Service) -> None:
+def test_filters_describe_and_delete_as_kafka(service: Process) -> None:
     asked = drawn("filters")
     assert len(asked) >= SCENARIOS
     assert [fault for line in asked for fault in filtered(service, line)] == []
@@ -212,7 +212,7 @@ CREATES = [
 ]
 
 
-def test_create_acls_refuses_what_kafka_refuses_in_its_words(service: Service) -> None:
+def test_create_acls_refuses_what_kafka_refuses_in_its_words(service: Process) -> None:
     set_up(service, {"acls": [], "config": {}})
     bindings = [fields_of(line["acl"]) for line in CREATES]
     results = post(service, "/v1/acls", {"bindings": bindings})["results"]
@@ -228,7 +228,7 @@ def test_create_acls_refuses_what_kafka_refuses_in_its_words(service: Service) -
 
 
 @pytest.mark.parametrize("case", NULLS)
-def test_a_null_in_a_new_acl_is_refused_naming_the_field(service: Service, case: str) -> None:
+def test_a_null_in_a_new_acl_is_refused_naming_the_field(service: Process, case: str) -> None:
     [line] = [line for line in VALIDATION if line["kind"] == "create" and line["case"] == case]
     [field] = [name for name, value in line["acl"].items() if value is None]
     body = {"context": context(ADMIN_OF_THE_TEST), "bindings": [line["acl"]]}
@@ -237,7 +237,7 @@ def test_a_null_in_a_new_acl_is_refused_naming_the_field(service: Service, case:
     assert [error["pointer"] for error in reply.json()["errors"]] == [f"/bindings/0/{field}"]
 
 
-def test_delete_acls_refuses_what_kafka_refuses_in_its_words(service: Service) -> None:
+def test_delete_acls_refuses_what_kafka_refuses_in_its_words(service: Process) -> None:
     five: list[Json] = [
         {
             "resource_type": binding.resource_type.name,
@@ -265,7 +265,7 @@ def test_delete_acls_refuses_what_kafka_refuses_in_its_words(service: Service) -
         assert (result["error_code"], result["matches"]) == (42, [])
 
 
-def test_super_users_are_read_as_by_kafka(service: Service) -> None:
+def test_super_users_are_read_as_by_kafka(service: Process) -> None:
     for line in (line for line in VALIDATION if line["kind"] == "super.users"):
         change = {"name": "super.users", "value": f"{line['case']};{ADMIN_OF_THE_TEST}"}
         [result] = post(service, "/v1/configs", {"configs": [change]})["results"]
@@ -286,11 +286,11 @@ def test_before_the_load_as_kafka() -> None:
         by_config.setdefault((values[0], values[1]), []).append(line)
     for (super_users, allow_everyone), some in islice(by_config.items(), 3):
         settings = {"KLAMM_SUPER_USERS": super_users, "KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND": allow_everyone}
-        with Service([], {**settings, "KLAMM_DATABASE_URL": "postgresql://x@127.0.0.1:9/nowhere"}) as service:
+        with over_socket(settings={**settings, "KLAMM_DATABASE_URL": "postgresql://x@127.0.0.1:9/nowhere"}) as service:
             assert [fault for line in some for fault in unanswered(service, line)] == []
 
 
-def unanswered(service: Service, line: Line) -> Iterator[str]:
+def unanswered(service: Process, line: Line) -> Iterator[str]:
     for request in line["requests"]:
         for action, expected in zip(request["actions"], request["expected"], strict=True):
             reply = service.http.post("/v1/authorize", json={"context": caller(request), "actions": [action]})

@@ -15,7 +15,7 @@ import pytest
 
 from app.core.records import AccessControlEntryRecord
 from app.rest.callers.token_file import add_token
-from tests.e2e.service import Service, binding, eventually
+from tests.klamm import Process, acl, over_socket, wait_until
 from tests.planted import plant
 from tests.watching import Folded
 
@@ -70,7 +70,7 @@ class Stream:
         self._client.close()
 
     def until(self, token: str) -> None:
-        eventually(lambda: self.seen.token == token or self.fault is not None, f"the reader sees {token}")
+        wait_until(lambda: self.seen.token == token or self.fault is not None, f"the reader sees {token}")
         assert self.fault is None, self.fault
 
     def ended(self) -> str | None:
@@ -82,14 +82,14 @@ def search() -> dict[str, object]:
     return {"context": {"principal": "User:admin", "client_address": "127.0.0.1"}, "filter": {}}
 
 
-def token_of(service: Service) -> str:
+def token_of(service: Process) -> str:
     return str(service.post("/v1/acls/search", search())["token"])
 
 
-def test_readers_see_the_whole_state_and_every_change(service: Service) -> None:
-    service.create(binding("orders"))
+def test_readers_see_the_whole_state_and_every_change(service: Process) -> None:
+    service.create(acl("orders"))
     with Stream(service.url, "snapshot=true") as one, Stream(service.url, f"after={token_of(service)}") as other:
-        service.create(binding("payments"), binding("refunds"))
+        service.create(acl("payments"), acl("refunds"))
         service.delete({"resource_name": "orders"})
         one.until(token_of(service))
         other.until(token_of(service))
@@ -98,10 +98,10 @@ def test_readers_see_the_whole_state_and_every_change(service: Service) -> None:
         assert one.seen.hash == other.seen.hash
 
 
-def test_a_browser_gets_server_sent_events_and_goes_on_where_it_was(service: Service) -> None:
+def test_a_browser_gets_server_sent_events_and_goes_on_where_it_was(service: Process) -> None:
     # The first write of a process begins an epoch; this test is about what follows.
-    before = str(service.create(binding("before-a-browser"))["token"])
-    service.create(binding("seen-by-a-browser"))
+    before = str(service.create(acl("before-a-browser"))["token"])
+    service.create(acl("seen-by-a-browser"))
     after = token_of(service)
     events = []
     headers = {"accept": "text/event-stream", "last-event-id": before}
@@ -117,7 +117,7 @@ def test_a_browser_gets_server_sent_events_and_goes_on_where_it_was(service: Ser
     assert events[3] == ""
 
 
-def test_a_browser_that_waits_gets_each_change_whole_and_in_order(service: Service) -> None:
+def test_a_browser_that_waits_gets_each_change_whole_and_in_order(service: Process) -> None:
     tokens = [token_of(service)]
     seen = Folded()
     query = f"after={tokens[0]}&bookmark_ms=200"
@@ -134,7 +134,7 @@ def test_a_browser_that_waits_gets_each_change_whole_and_in_order(service: Servi
                 break
             elif seen.token == tokens[-1]:
                 # It waits now, at the head. The bookmarks take longer than its credentials hold without a look.
-                bindings = [binding(f"waits-{len(tokens)}-{at}") for at in range(3)]
+                bindings = [acl(f"waits-{len(tokens)}-{at}") for at in range(3)]
                 tokens.append(str(service.create(*bindings)["token"]))
     names = [each.acl.binding.resource_name for each in seen.records if isinstance(each, AccessControlEntryRecord)]
     assert names == [f"waits-{change}-{at}" for change in range(1, 9) for at in range(3)]
@@ -169,13 +169,13 @@ def events_of(reply: httpx.Response) -> Iterator[dict[str, str]]:
         ("snapshot=true&resource_type=UNKNOWN", 400, "Unknown patternFilter"),
     ],
 )
-def test_bad_questions_are_refused_before_the_first_byte(patient: Service, query: str, status: int, words: str) -> None:
+def test_bad_questions_are_refused_before_the_first_byte(patient: Process, query: str, status: int, words: str) -> None:
     reply = httpx.get(f"{patient.url}{WATCH}?{query}", timeout=60)
     assert (reply.status_code, reply.headers["content-type"]) == (status, "application/problem+json"), reply.text
     assert words in reply.json()["detail"]
 
 
-def test_a_client_that_leaves_gives_its_place_back(service: Service) -> None:
+def test_a_client_that_leaves_gives_its_place_back(service: Process) -> None:
     token = token_of(service)
     query = f"after={token}&bookmark_ms=200"
     with contextlib.ExitStack() as stack:
@@ -183,24 +183,24 @@ def test_a_client_that_leaves_gives_its_place_back(service: Service) -> None:
         for each in readers:
             each.until(token)
         assert [each.seen.ended for each in readers] == [None] * 5
-        eventually(lambda: service.metric("klamm_watch_readers") == len(readers), "all are counted")
-    eventually(lambda: service.metric("klamm_watch_readers") == 0, "all have gone")
+        wait_until(lambda: service.metric("klamm_watch_readers") == len(readers), "all are counted")
+    wait_until(lambda: service.metric("klamm_watch_readers") == 0, "all have gone")
     in_flight = 'klamm_admission_requests{pool="watchers",state="in_flight"}'
-    eventually(lambda: service.metric(in_flight) == 0, "their places are free")
+    wait_until(lambda: service.metric(in_flight) == 0, "their places are free")
 
 
-def test_a_client_that_does_not_read_is_cut(service: Service) -> None:
+def test_a_client_that_does_not_read_is_cut(service: Process) -> None:
     host, port = service.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as stream:
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         stream.sendall(b"GET /v1/watch?snapshot=true HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        eventually(lambda: service.metric("klamm_watch_readers") == 1, "it is there")
+        wait_until(lambda: service.metric("klamm_watch_readers") == 1, "it is there")
         for number in range(80):
-            service.create(*(binding(f"{number}-{at}-{'x' * 4_000}") for at in range(50)))
-        eventually(lambda: service.metric("klamm_watch_readers") == 0, "it was cut")
+            service.create(*(acl(f"{number}-{at}-{'x' * 4_000}") for at in range(50)))
+        wait_until(lambda: service.metric("klamm_watch_readers") == 0, "it was cut")
 
 
-def test_a_client_that_pauses_gets_everything_once(service: Service) -> None:
+def test_a_client_that_pauses_gets_everything_once(service: Process) -> None:
     token, seen = token_of(service), Folded()
     little = httpx.HTTPTransport(socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)])
     with (
@@ -208,7 +208,7 @@ def test_a_client_that_pauses_gets_everything_once(service: Service) -> None:
         client.stream("GET", f"{WATCH}?after={token}&bookmark_ms=200", headers={"klamm-epochs": "1"}) as reply,
     ):
         for number in range(10):
-            token = str(service.create(*(binding(f"pause-{number}-{at}-{'x' * 200}") for at in range(50)))["token"])
+            token = str(service.create(*(acl(f"pause-{number}-{at}-{'x' * 200}") for at in range(50)))["token"])
         for line in reply.iter_lines():
             seen.take_lines([line.encode()])
             if seen.token == token:
@@ -217,7 +217,7 @@ def test_a_client_that_pauses_gets_everything_once(service: Service) -> None:
 
 
 @pytest.fixture
-def guarded(tmp_path: Path, migrated_database_url: str) -> Iterator[tuple[Service, dict[str, str]]]:
+def guarded(tmp_path: Path, migrated_database_url: str) -> Iterator[tuple[Process, dict[str, str]]]:
     (tmp_path / "klamm.toml").write_text(
         'tokens.file = "klamm.tokens"\n[callers.sidecar]\nrole = "follow"\n[callers.app]\nrole = "decide"\n'
         'principals = ["User:*"]\n[callers.root]\nrole = "admin"\nprincipal = "User:admin"\n'
@@ -225,12 +225,12 @@ def guarded(tmp_path: Path, migrated_database_url: str) -> Iterator[tuple[Servic
     )
     names = ("sidecar", "app", "root", "weak", "prometheus")
     tokens = {name: plant(add_token(tmp_path / "klamm.tokens", name, names)) for name in names}
-    with Service([], {"KLAMM_DATABASE_URL": migrated_database_url}, folder=tmp_path) as service:
+    with over_socket(settings={"KLAMM_DATABASE_URL": migrated_database_url}, folder=tmp_path) as service:
         service.ready()
         yield service, {name: f"Bearer {token}" for name, token in tokens.items()}
 
 
-def test_who_may_watch_and_until_when(guarded: tuple[Service, dict[str, str]], tmp_path: Path) -> None:
+def test_who_may_watch_and_until_when(guarded: tuple[Process, dict[str, str]], tmp_path: Path) -> None:
     service, shown = guarded
     statuses = {
         name: httpx.get(f"{service.url}{WATCH}?after=x", headers={"authorization": token}, timeout=60).status_code
@@ -249,7 +249,7 @@ def test_who_may_watch_and_until_when(guarded: tuple[Service, dict[str, str]], t
         # The feed has ACLs and properties, so either right alone is too little.
         refused = httpx.get(f"{service.url}{WATCH}?snapshot=true", headers=weak, timeout=60)
         assert (refused.status_code, refused.json()["code"]) == (403, "CLUSTER_AUTHORIZATION_FAILED")
-        body["bindings"] = [binding("kafka-cluster", "User:weak", right, resource_type="CLUSTER")]
+        body["bindings"] = [acl("kafka-cluster", "User:weak", right, resource_type="CLUSTER")]
         made = httpx.post(f"{service.url}/v1/acls", json=body, headers=root, timeout=60)
         assert made.status_code == httpx.codes.OK
     sidecar = {"authorization": shown["sidecar"]}
@@ -257,12 +257,12 @@ def test_who_may_watch_and_until_when(guarded: tuple[Service, dict[str, str]], t
         Stream(service.url, "snapshot=true&bookmark_ms=200", weak) as by_right,
         Stream(service.url, "snapshot=true&bookmark_ms=200", sidecar) as by_role,
     ):
-        eventually(lambda: None not in (by_right.seen.token, by_role.seen.token), "both are there")
+        wait_until(lambda: None not in (by_right.seen.token, by_role.seen.token), "both are there")
         taken = {"context": body["context"], "filters": [{"principal": "User:weak", "operation": "DESCRIBE_CONFIGS"}]}
         gone = httpx.post(f"{service.url}/v1/acls/delete", json=taken, headers=root, timeout=60)
         assert gone.status_code == httpx.codes.OK
         assert by_right.ended() == "caller"
-        eventually(lambda: by_role.seen.token == gone.json()["token"], "the change")
+        wait_until(lambda: by_role.seen.token == gone.json()["token"], "the change")
         assert by_right.seen.token != gone.json()["token"], "a change was shown after the right was gone"
         lines = (tmp_path / "klamm.tokens").read_text().splitlines(keepends=True)
         (tmp_path / "klamm.tokens").write_text("".join(each for each in lines if not each.startswith("sidecar")))
@@ -271,16 +271,16 @@ def test_who_may_watch_and_until_when(guarded: tuple[Service, dict[str, str]], t
             assert (
                 httpx.post(f"{service.url}/v1/acls", json=body, headers=root, timeout=60).status_code == httpx.codes.OK
             )
-            body["bindings"] = [binding(f"while-revoked-{time.monotonic_ns()}")]
+            body["bindings"] = [acl(f"while-revoked-{time.monotonic_ns()}")]
         assert by_role.ended() == "caller"
 
 
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.full("watch over several workers"))])
 def test_a_drain_ends_the_streams_with_their_token(migrated_database_url: str, workers: str) -> None:
     variables = {"KLAMM_DRAIN_MS": "300000", "KLAMM_DATABASE_URL": migrated_database_url}
-    with Service(["--workers", workers], variables) as service:
+    with over_socket("--workers", workers, settings=variables) as service:
         service.ready()
-        service.create(binding("orders"))
+        service.create(acl("orders"))
         with contextlib.ExitStack() as stack:
             streams = [stack.enter_context(Stream(service.url, "snapshot=true")) for _ in range(6)]
             for each in streams:

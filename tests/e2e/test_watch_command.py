@@ -16,7 +16,7 @@ from app.cli.verify import load as load_verify
 from app.client.watch import command as watch
 from app.formats.command_errors import CommandError
 from tests.client_runs import run
-from tests.e2e.service import ADMIN, ROOT, Service, binding, context, eventually, replica_on
+from tests.klamm import ROOT, SUPER_USER, Process, acl, context, over_socket, replica_on, wait_until
 from tests.postgres import Postgres
 
 KLAMM = [sys.executable, "-c", "import sys; from app.cli.entry_point import main; sys.exit(main(sys.argv[1:]))"]
@@ -39,7 +39,7 @@ class Watching:
         return self._err.read_text()
 
     def until(self, text: str) -> None:
-        eventually(lambda: text in self.out or self.process.poll() is not None, f"it shows {text}")
+        wait_until(lambda: text in self.out or self.process.poll() is not None, f"it shows {text}")
         assert text in self.out, self.err
 
     def end(self, sig: signal.Signals = signal.SIGINT) -> int:
@@ -57,12 +57,12 @@ def watching(url: str, folder: Path, *words: str) -> Iterator[Watching]:
         found.process.wait(PATIENCE_S)
 
 
-def create(service: Service, name: str, comment: str | None = None) -> str:
-    body = {"context": context(), "bindings": [binding(name)], "comment": comment}
+def create(service: Process, name: str, comment: str | None = None) -> str:
+    body = {"context": context(), "bindings": [acl(name)], "comment": comment}
     return str(service.post("/v1/acls", body)["token"])
 
 
-def test_changes_are_shown_as_they_are_made_and_ctrl_c_says_where_to_go_on(service: Service, tmp_path: Path) -> None:
+def test_changes_are_shown_as_they_are_made_and_ctrl_c_says_where_to_go_on(service: Process, tmp_path: Path) -> None:
     service.delete({})
     with watching(service.url, tmp_path, "--bookmarks") as shown:
         shown.until("no more changes up to")
@@ -75,13 +75,13 @@ def test_changes_are_shown_as_they_are_made_and_ctrl_c_says_where_to_go_on(servi
         assert shown.err.endswith(f"klamm watch: stopped; resume from here with --after {token}\n")
         changes = [line for line in shown.out.splitlines() if "no more changes" not in line]
     assert [line.partition(" ")[2] for line in changes] == [
-        f'{ADMIN} + ALLOW User:alice READ on TOPIC "watched\\\\u001b[2J\\\\n" "OPS-7"'.replace("\\\\", "\\"),
-        f'{ADMIN} - ALLOW User:alice READ on TOPIC "watched\\\\u001b[2J\\\\n"'.replace("\\\\", "\\"),
-        f"{ADMIN} + ALLOW User:alice READ on TOPIC last",
+        f'{SUPER_USER} + ALLOW User:alice READ on TOPIC "watched\\\\u001b[2J\\\\n" "OPS-7"'.replace("\\\\", "\\"),
+        f'{SUPER_USER} - ALLOW User:alice READ on TOPIC "watched\\\\u001b[2J\\\\n"'.replace("\\\\", "\\"),
+        f"{SUPER_USER} + ALLOW User:alice READ on TOPIC last",
     ]
 
 
-def test_a_filter_shows_what_it_meets(service: Service, tmp_path: Path) -> None:
+def test_a_filter_shows_what_it_meets(service: Process, tmp_path: Path) -> None:
     service.delete({})
     with watching(service.url, tmp_path, "--topic", "mine", "--snapshot") as shown:
         shown.until("changes from here on")
@@ -91,7 +91,7 @@ def test_a_filter_shows_what_it_meets(service: Service, tmp_path: Path) -> None:
         assert "TOPIC other" not in shown.out
 
 
-def test_what_it_keeps_as_json_is_what_verify_proves(service: Service, tmp_path: Path) -> None:
+def test_what_it_keeps_as_json_is_what_verify_proves(service: Process, tmp_path: Path) -> None:
     create(service, "before")
     with watching(service.url, tmp_path, "--snapshot", "--output", "json", "--bookmarks") as shown:
         shown.until('"synced"')
@@ -143,15 +143,15 @@ def test_it_outlives_the_service_and_loses_nothing(tmp_path: Path) -> None:
                 create(first, "one")
                 shown.until("TOPIC one")
                 first.stop(signal.SIGKILL)
-                eventually(lambda: "trying again" in shown.err, "the loss is told")
-                with Service(["--port", port], {"KLAMM_DATABASE_URL": dsn}) as again:
+                wait_until(lambda: "trying again" in shown.err, "the loss is told")
+                with over_socket("--port", port, settings={"KLAMM_DATABASE_URL": dsn}) as again:
                     create(again.ready(), "two")
                     shown.until("TOPIC two")
                     assert "connected again" in shown.err
                 assert shown.out.count("TOPIC one") == 1
 
 
-def test_a_terminal_gets_lines_of_its_width(service: Service) -> None:
+def test_a_terminal_gets_lines_of_its_width(service: Process) -> None:
     service.delete({})
     leader, follower = pty.openpty()
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "xterm"}
@@ -175,7 +175,7 @@ def test_a_terminal_gets_lines_of_its_width(service: Service) -> None:
     assert max(map(len, text.decode().split("\r\n"))) <= 80
 
 
-def test_a_reader_of_a_pipe_that_goes_ends_it(service: Service, tmp_path: Path) -> None:
+def test_a_reader_of_a_pipe_that_goes_ends_it(service: Process, tmp_path: Path) -> None:
     token = create(service, "x")
     with (
         (tmp_path / "err").open("wb") as err,
@@ -201,7 +201,7 @@ def test_a_reader_of_a_pipe_that_goes_ends_it(service: Service, tmp_path: Path) 
         (["--resource-pattern-type", "MATCH"], "MATCH needs a name"),
     ],
 )
-def test_what_was_asked_for_wrongly_is_told_with_the_way_out(service: Service, words: list[str], told: str) -> None:
+def test_what_was_asked_for_wrongly_is_told_with_the_way_out(service: Process, words: list[str], told: str) -> None:
     with pytest.raises(CommandError) as refused:
         run(watch, ["--klamm", service.url, *words])
     assert told in str(refused.value)

@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 
 from app.rest.callers.token_file import add_token
-from tests.e2e.service import PATIENCE_S, Json, Service, binding, eventually
 from tests.e2e.test_watch import WATCH, Stream, token_of
+from tests.klamm import LIMIT_S, Json, Process, acl, over_socket, wait_until
 from tests.planted import plant
 
 READERS = 400
@@ -27,7 +27,7 @@ STREAMS = b"HTTP/1.1 200"
 
 
 @contextmanager
-def stuck(service: Service, query: str, count: int) -> Iterator[None]:
+def stuck(service: Process, query: str, count: int) -> Iterator[None]:
     """Readers that take the status of their stream, and nothing else."""
     host, port = service.url.removeprefix("http://").split(":")
     head = f"GET {WATCH}?{query} HTTP/1.1\r\nhost: localhost\r\nklamm-epochs: 1\r\n\r\n"
@@ -39,10 +39,10 @@ def stuck(service: Service, query: str, count: int) -> Iterator[None]:
 
 def stream_begun(host: str, port: int, head: bytes) -> socket.socket:
     """Asked for again after a busy machine's refusals."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + LIMIT_S
     while True:
         reader = socket.socket()
-        reader.settimeout(PATIENCE_S)
+        reader.settimeout(LIMIT_S)
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         reader.connect((host, port))
         reader.sendall(head)
@@ -53,7 +53,7 @@ def stream_begun(host: str, port: int, head: bytes) -> socket.socket:
         time.sleep(0.1)
 
 
-def resident_bytes(service: Service) -> int:
+def resident_bytes(service: Process) -> int:
     text = Path(f"/proc/{service.process.pid}/smaps_rollup").read_text(encoding="ascii")
     found = re.search(r"^Rss:\s+(\d+) kB", text, re.MULTILINE)
     assert found is not None
@@ -61,16 +61,16 @@ def resident_bytes(service: Service) -> int:
 
 
 def test_stuck_readers_do_not_hold_a_copy_of_a_long_transaction_each(migrated_database_url: str) -> None:
-    with Service([], {"KLAMM_DATABASE_URL": migrated_database_url}) as service:
-        service.ready().create(binding("first"))
+    with over_socket(settings={"KLAMM_DATABASE_URL": migrated_database_url}) as service:
+        service.ready().create(acl("first"))
         token = token_of(service)
         with Stream(service.url, f"after={token}") as live, stuck(service, f"after={token}", READERS):
-            eventually(lambda: service.metric("klamm_watch_readers") == READERS + 1, "all are there")
+            wait_until(lambda: service.metric("klamm_watch_readers") == READERS + 1, "all are there")
             live.until(token)
             before = resident_bytes(service)
             most = before
             for change in range(2):
-                bindings = (binding(f"topic-{change}-{number}") for number in range(ACLS))
+                bindings = (acl(f"topic-{change}-{number}") for number in range(ACLS))
                 token = str(service.create(*bindings, timeout_ms=60_000)["token"])
                 most = max(most, resident_bytes(service))
             live.until(token)
@@ -79,17 +79,17 @@ def test_stuck_readers_do_not_hold_a_copy_of_a_long_transaction_each(migrated_da
             time.sleep(1)
             most = max(most, resident_bytes(service))
         assert most - before < MOST_GROWTH, (before // MIB, most // MIB)
-        eventually(lambda: service.metric("klamm_watch_readers") == 0, "all have gone")
+        wait_until(lambda: service.metric("klamm_watch_readers") == 0, "all have gone")
         assert [line for line in service.lines if " ERROR " in line or "Traceback" in line] == []
 
 
 def until_synced(url: str, headers: dict[str, str]) -> str:
     """The token of a whole snapshot."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
         with (
             suppress(httpx.TransportError),
-            httpx.stream("GET", f"{url}{WATCH}?snapshot=true", headers=headers, timeout=PATIENCE_S) as reply,
+            httpx.stream("GET", f"{url}{WATCH}?snapshot=true", headers=headers, timeout=LIMIT_S) as reply,
         ):
             if reply.status_code == httpx.codes.OK:
                 for line in reply.iter_lines():
@@ -124,13 +124,16 @@ def test_one_caller_with_slow_snapshots_keeps_no_other_from_one(tmp_path: Path, 
     )
     names = ("greedy", "fleet", "root")
     shown = {name: f"Bearer {plant(add_token(tmp_path / 'klamm.tokens', name, names))}" for name in names}
-    with Service([], {"KLAMM_DATABASE_URL": migrated_database_url}, folder=tmp_path) as service, ExitStack() as ending:
+    with (
+        over_socket(settings={"KLAMM_DATABASE_URL": migrated_database_url}, folder=tmp_path) as service,
+        ExitStack() as ending,
+    ):
         service.http.headers["authorization"] = shown["root"]
         service.ready()
         token = ""
         for change in range(5):
             # 22 MB in all: at a slow reader's rate, a snapshot takes minutes.
-            bindings: list[Json] = [binding(f"{change}-{number}-{'x' * 2_000}") for number in range(2_000)]
+            bindings: list[Json] = [acl(f"{change}-{number}-{'x' * 2_000}") for number in range(2_000)]
             token = str(service.create(*bindings, timeout_ms=60_000)["token"])
         host, port = service.url.removeprefix("http://").split(":")
 
@@ -148,7 +151,7 @@ def test_one_caller_with_slow_snapshots_keeps_no_other_from_one(tmp_path: Path, 
         slow = [SlowReader(ask, stop) for _ in range(SLOW)]
         for reader in slow:
             reader.start()
-        eventually(lambda: all(reader.received for reader in slow), "each has the beginning of a snapshot")
+        wait_until(lambda: all(reader.received for reader in slow), "each has the beginning of a snapshot")
         fleet = {"authorization": shown["fleet"]}
         with ThreadPoolExecutor(FOLLOWERS) as pool:
             # As followers do, they ask again after a refusal, or when they are cut off.

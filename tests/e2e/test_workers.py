@@ -11,19 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.asking_again import AskingAgain, client_of
 from tests.e2e.asking import Asking
-from tests.e2e.service import (
-    ADMIN,
-    PATIENCE_S,
-    AskingAgain,
-    Json,
-    Service,
-    action,
-    binding,
-    client_of,
-    context,
-    eventually,
-)
 from tests.e2e.workers import (
     Group,
     LockedTable,
@@ -41,6 +30,7 @@ from tests.e2e.workers import (
     starts,
     worker_of,
 )
+from tests.klamm import LIMIT_S, SUPER_USER, Json, Process, acl, action, context, over_socket, wait_until
 from tests.postgres import Frozen, Store, processes_in, sql
 
 QUESTION: Json = {"context": context("User:alice"), "actions": [action("orders"), action("payments")]}
@@ -57,7 +47,7 @@ def test_connections_spread_over_the_workers_and_each_sees_what_another_has_writ
         print(f"32 connections, one after the other: {dict(spread)}")
         assert min(spread[1], spread[2]) >= 4
         for name, writer in (("orders", clients[0]), ("payments", clients[-1])):
-            token = writer.post("/v1/acls", json={"context": context(), "bindings": [binding(name)]}).json()["token"]
+            token = writer.post("/v1/acls", json={"context": context(), "bindings": [acl(name)]}).json()["token"]
             question = {**QUESTION, "actions": [action(name)], "at_least": token}
             assert {asked(client, question) for client in clients} == {"ALLOWED"}
 
@@ -76,7 +66,7 @@ def test_who_signs_out_has_signed_out_of_every_worker_also_of_one_that_is_starte
         for client in clients[1:]:
             assert "User:carol" not in client.get("/console", headers=copied).text
         kill(pids(service)[1])
-        eventually(lambda: by_worker(metrics(service), "klamm_worker_up") == {1: 1, 2: 1}, "it is started again")
+        wait_until(lambda: by_worker(metrics(service), "klamm_worker_up") == {1: 1, 2: 1}, "it is started again")
         ready(service, 2)
         with connections(service, 16) as newcomers:
             assert {worker_of(client, service) for client in newcomers} == {1, 2}
@@ -87,21 +77,21 @@ def test_who_signs_out_has_signed_out_of_every_worker_also_of_one_that_is_starte
 @pytest.mark.full("kills, signals and frozen processes")
 def test_a_worker_that_dies_breaks_its_own_connections_only_and_takes_new_ones_when_it_has_loaded(store: Store) -> None:
     with ready(service_of(2, store.dsn), 2) as service, connections(service, 16) as clients:
-        service.create(binding("orders"))
-        eventually(lambda: {asked(each, QUESTION) for each in clients} == {ANSWER}, "both workers know the ACL")
+        service.create(acl("orders"))
+        wait_until(lambda: {asked(each, QUESTION) for each in clients} == {ANSWER}, "both workers know the ACL")
         survivors = [client for client in clients if worker_of(client, service) == 2]
         doomed = pids(service)[1]
         with Probing(service) as probing, Asking(service, QUESTION, ANSWER.split(","), threads=8) as asking:
             with LockedTable(store.dsn, "acl"):
                 kill(doomed)
-                eventually(lambda: pids(service)[1] != doomed, "it is started again")
-                eventually(lambda: by_worker(metrics(service), "klamm_worker_up") == {1: 1, 2: 1}, "it reports")
+                wait_until(lambda: pids(service)[1] != doomed, "it is started again")
+                wait_until(lambda: by_worker(metrics(service), "klamm_worker_up") == {1: 1, 2: 1}, "it reports")
                 assert {asked(client, QUESTION) for client in survivors} == {ANSWER}
                 with connections(service, 16) as newcomers:
                     assert {worker_of(client, service) for client in newcomers} == {2}
                 told = "[+]worker/1 ok: restarting, takes no connections yet"
-                eventually(lambda: told in verbose(service), "it is told")
-            eventually(lambda: takes_connections(service, 1), "it takes connections")
+                wait_until(lambda: told in verbose(service), "it is told")
+            wait_until(lambda: takes_connections(service, 1), "it takes connections")
         # Who was on its connections found them broken; nobody got a wrong answer, nor one from a worker half started.
         assert [fault for fault in asking.wrong if fault[0].isdecimal()] == []
         assert asking.answers > len(asking.wrong)
@@ -112,12 +102,12 @@ def test_a_worker_that_dies_breaks_its_own_connections_only_and_takes_new_ones_w
         assert metrics(service)['klamm_worker_restarts_total{worker="1"}'] == 1
 
 
-def verbose(service: Service) -> str:
+def verbose(service: Process) -> str:
     with client_of(service.url) as newcomer:
         return newcomer.get("/readyz?verbose").text
 
 
-def takes_connections(service: Service, worker: int) -> bool:
+def takes_connections(service: Process, worker: int) -> bool:
     with connections(service, 4) as clients:
         return worker in {worker_of(client, service) for client in clients}
 
@@ -127,11 +117,11 @@ def test_the_last_worker_takes_connections_even_if_it_can_not_load(closed: Store
         service.http.close()
         for pid in pids(service).values():
             kill(pid)
-        eventually(lambda: len(starts(service)) == 4, "both are started again")
+        wait_until(lambda: len(starts(service)) == 4, "both are started again")
         with connections(service, 2) as clients:
             assert [client.get("/readyz").status_code for client in clients] == [503, 503]
             assert {asked(client, QUESTION) for client in clients} == {"503"}
-            body = {**QUESTION, "context": context(ADMIN)}
+            body = {**QUESTION, "context": context(SUPER_USER)}
             assert {asked(client, body) for client in clients} == {"ALLOWED,ALLOWED"}
 
 
@@ -140,24 +130,24 @@ def test_all_have_to_be_ready_and_they_load_one_after_the_other(store: Store) ->
     with LockedTable(store.dsn, "config") as table, service_of(3, store.dsn) as service:
         never_two_wait(service, table)
         assert service.http.get("/readyz").status_code == 503
-        eventually(lambda: "[-]worker/" in verbose(service), "the others are told")
+        wait_until(lambda: "[-]worker/" in verbose(service), "the others are told")
         assert verbose(service).count("not loaded") == 1
         with connections(service, 8) as clients:
             assert {asked(client, QUESTION) for client in clients} == {"503"}
         table.release()
-        ready(service, 3).create(binding("orders"))
+        ready(service, 3).create(acl("orders"))
         with connections(service, 8) as clients:
             table.lock()
             sql(store.dsn, OTHER_RECORDS)
             never_two_wait(service, table)
-            eventually(lambda: {asked(client, QUESTION) for client in clients} == {ANSWER}, "all answer as before")
+            wait_until(lambda: {asked(client, QUESTION) for client in clients} == {ANSWER}, "all answer as before")
             table.release()
-            eventually(lambda: metrics(service)["klamm_image_loads_total"] == 6, "all have loaded again")
-        assert service.create(binding("payments"))["results"][0]["created"]
+            wait_until(lambda: metrics(service)["klamm_image_loads_total"] == 6, "all have loaded again")
+        assert service.create(acl("payments"))["results"][0]["created"]
 
 
-def never_two_wait(service: Service, table: LockedTable) -> None:
-    eventually(lambda: table.waiting() == 1, "one load waits for the lock")
+def never_two_wait(service: Process, table: LockedTable) -> None:
+    wait_until(lambda: table.waiting() == 1, "one load waits for the lock")
     until = time.monotonic() + 1
     while time.monotonic() < until:
         assert table.waiting() <= 1, service.url
@@ -165,7 +155,7 @@ def never_two_wait(service: Service, table: LockedTable) -> None:
 
 def test_metrics_are_sums_over_the_workers_that_never_fall_and_gauges_of_each(store: Store) -> None:
     with ready(service_of(2, store.dsn), 2) as service, connections(service, 8, spread_over=2) as clients:
-        token = service.create(binding("orders"))["token"]
+        token = service.create(acl("orders"))["token"]
         question = {**QUESTION, "at_least": token}
         assert {asked(client, question) for client in clients for _ in range(10)} == {ANSWER}
         count = 10 * len(clients)
@@ -183,18 +173,18 @@ def test_metrics_are_sums_over_the_workers_that_never_fall_and_gauges_of_each(st
         with Frozen([pids(service)[1]]):
             began_at = time.monotonic()
             while_frozen = metrics_of(service, {1: 0, 2: 1})
-            eventually(lambda: "[-]worker/1 failed: no answer" in verbose(service), "it is told")
+            wait_until(lambda: "[-]worker/1 failed: no answer" in verbose(service), "it is told")
             print(f"metrics and readiness beside a frozen worker: {time.monotonic() - began_at:.2f} s")
         assert set(by_worker(while_frozen, "klamm_feed_offset")) == {2}
         not_fallen(before, while_frozen)
         ready(service, 2)
         kill(pids(service)[1])
-        eventually(lambda: len(starts(service)) == 3, "it is started again")
+        wait_until(lambda: len(starts(service)) == 3, "it is started again")
         not_fallen(before, metrics(service))
         ready(service, 2)
 
 
-def metrics_of(service: Service, up: dict[int, int]) -> dict[str, float]:
+def metrics_of(service: Process, up: dict[int, int]) -> dict[str, float]:
     """The metrics of those that are up. On a busy machine one may not answer in time."""
     pages: list[dict[str, float]] = []
 
@@ -202,7 +192,7 @@ def metrics_of(service: Service, up: dict[int, int]) -> dict[str, float]:
         pages.append(metrics(service))
         return by_worker(pages[-1], "klamm_worker_up") == up
 
-    eventually(are_up, f"{up} are up")
+    wait_until(are_up, f"{up} are up")
     return pages[-1]
 
 
@@ -214,10 +204,10 @@ def not_fallen(before: dict[str, float], after: dict[str, float]) -> None:
 
 def test_sigterm_lets_every_request_end_on_all_workers(tmp_path: Path) -> None:
     service = ready(embedded(tmp_path, 2), 2)
-    service.create(binding("orders"))
+    service.create(acl("orders"))
     everybody = list(pids(service).values())
     with Asking(service, QUESTION, ANSWER.split(","), threads=4) as asking:
-        eventually(lambda: asking.answers > 200, "answers flow")
+        wait_until(lambda: asking.answers > 200, "answers flow")
         assert service.stop() == 0
     assert [fault for fault in asking.wrong if fault[0].isdecimal()] == []
     assert len(everybody) == 2
@@ -226,8 +216,8 @@ def test_sigterm_lets_every_request_end_on_all_workers(tmp_path: Path) -> None:
     assert [line for line in service.lines if "ERROR" in line or "WARN" in line or "Traceback" in line] == []
 
 
-def embedded(folder: Path, count: int) -> Service:
-    return Service(["--workers", str(count), "--data-dir", str(folder / "data")])
+def embedded(folder: Path, count: int) -> Process:
+    return over_socket("--workers", str(count), "--data-dir", str(folder / "data"))
 
 
 def test_nothing_outlives_a_sigkill_of_the_supervisor(tmp_path: Path) -> None:
@@ -238,9 +228,9 @@ def test_nothing_outlives_a_sigkill_of_the_supervisor(tmp_path: Path) -> None:
         assert "postgresql://" not in Path(f"/proc/{pid}/environ").read_text()
     with Frozen(everybody[:1]):
         service.process.kill()
-        eventually(lambda: not any(map(is_there, everybody)), "the workers are gone")
+        wait_until(lambda: not any(map(is_there, everybody)), "the workers are gone")
     assert service.stop() == -signal.SIGKILL
-    eventually(lambda: processes_in(tmp_path) == [], "PostgreSQL is gone")
+    wait_until(lambda: processes_in(tmp_path) == [], "PostgreSQL is gone")
     with socket.socket() as again:
         again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         again.bind(("127.0.0.1", int(service.url.rpartition(":")[2])))
@@ -290,7 +280,7 @@ def test_no_worker_outlives_a_start_that_is_broken_off(store: Store, sig: signal
         assert "Traceback" not in said
         workers = [int(pid) for pid in re.findall(r"worker_started worker=\d+ pid=(\d+)", said)]
         assert len(workers) == 3
-        eventually(lambda these=workers: not any(map(is_there, these)), "no worker is left")  # type: ignore[misc]  # the default binds the loop's variable
+        wait_until(lambda these=workers: not any(map(is_there, these)), "no worker is left")  # type: ignore[misc]  # the default binds the loop's variable
 
 
 @pytest.mark.full("kills, signals and frozen processes")
@@ -305,7 +295,7 @@ def test_workers_that_die_before_they_can_serve_end_the_service_with_a_reason(cl
                 kill(pid)
         return service.process.poll() is not None
 
-    eventually(kill_the_next, "the service gives up")
+    wait_until(kill_the_next, "the service gives up")
     assert service.stop() == 1
     assert re.fullmatch(
         "klamm serve: worker [12] ended 5 times in a row before it could serve, "
@@ -318,13 +308,13 @@ def test_workers_that_die_before_they_can_serve_end_the_service_with_a_reason(cl
 @pytest.mark.full("kills, signals and frozen processes")
 def test_a_worker_that_drains_alone_is_replaced(store: Store) -> None:
     with ready(service_of(2, store.dsn), 2) as service, Probing(service) as probing:
-        service.create(binding("orders"))
+        service.create(acl("orders"))
         with connections(service, 8) as clients:
-            eventually(lambda: {asked(each, QUESTION) for each in clients} == {ANSWER}, "both workers know the ACL")
+            wait_until(lambda: {asked(each, QUESTION) for each in clients} == {ANSWER}, "both workers know the ACL")
         with Asking(service, QUESTION, ANSWER.split(","), threads=4) as asking:
             kill(pids(service)[2], signal.SIGTERM)
-            eventually(lambda: len(starts(service)) == 3, "it is started again")
-            eventually(lambda: takes_connections(service, 2), "it takes connections")
+            wait_until(lambda: len(starts(service)) == 3, "it is started again")
+            wait_until(lambda: takes_connections(service, 2), "it takes connections")
         assert [fault for fault in asking.wrong if fault[0].isdecimal()] == []
     assert probing.refusals == []
     assert probing.answers > 0
@@ -343,7 +333,7 @@ def test_audit_lines_of_several_workers_stay_whole(store: Store) -> None:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda client: ask(client, body, 4), clients))
         wanted = 4 * len(clients) * len(body["actions"])
-        eventually(lambda: metrics(service)["klamm_audit_lines_written_total"] == wanted, "all lines are written")
+        wait_until(lambda: metrics(service)["klamm_audit_lines_written_total"] == wanted, "all lines are written")
     lines = [line for line in service.lines if "xxx" in line or "yyy" in line or "kafka.authorizer" in line]
     assert len(lines) == wanted
     assert [line for line in lines if not AUDIT_LINE.fullmatch(line)] == []
@@ -353,11 +343,11 @@ def test_a_unix_socket_is_shared_too(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "klamm.sock"
     with service_of(2, store.dsn, ["--uds", str(path)]) as service:
         assert service.url == f"unix:{path}"
-        with httpx.Client(transport=AskingAgain(uds=str(path)), base_url="http://klamm", timeout=PATIENCE_S) as client:
-            eventually(lambda: client.get("/readyz").text == "ok", "all are ready")
-            eventually(lambda: 'klamm_worker_up{worker="2"} 1.0' in client.get("/metrics").text, "both are up")
+        with httpx.Client(transport=AskingAgain(uds=str(path)), base_url="http://klamm", timeout=LIMIT_S) as client:
+            wait_until(lambda: client.get("/readyz").text == "ok", "all are ready")
+            wait_until(lambda: 'klamm_worker_up{worker="2"} 1.0' in client.get("/metrics").text, "both are up")
             kill(pids(service)[1])
-            eventually(lambda: asked(client, QUESTION) == "DENIED,DENIED", "the other one answers")
+            wait_until(lambda: asked(client, QUESTION) == "DENIED,DENIED", "the other one answers")
         assert service.stop() == 0
     assert not path.exists()
 

@@ -17,8 +17,9 @@ from typing import Self
 import asyncpg
 import httpx
 
+from tests.asking_again import client_of
 from tests.e2e.repeating import Repeating
-from tests.e2e.service import PATIENCE_S, ROOT, VARIABLES, Json, Service, client_of, eventually
+from tests.klamm import LIMIT_S, ROOT, VARIABLES, Json, Process, over_socket, wait_until
 from tests.planted import hear, plant_password
 from tests.postgres import Store
 from tests.surroundings import without_ours
@@ -27,24 +28,24 @@ _SERVING = re.compile(r"serving address=(\S+)")
 _STARTED = re.compile(r"worker_started worker=(\d+) pid=(\d+)")
 
 
-def service_of(count: int, dsn: str, arguments: Sequence[str] = (), **variables: str) -> Service:
+def service_of(count: int, dsn: str, arguments: Sequence[str] = (), **variables: str) -> Process:
     """A service of so many workers on this PostgreSQL."""
-    return Service(["--workers", str(count), *arguments], {"KLAMM_DATABASE_URL": dsn, **variables})
+    return over_socket("--workers", str(count), *arguments, settings={"KLAMM_DATABASE_URL": dsn, **variables})
 
 
-def ready(service: Service, count: int) -> Service:
+def ready(service: Process, count: int) -> Process:
     """Wait until so many workers are ready, and the service with them."""
     state = re.compile(r'klamm_readiness_state{state="READY",worker="\d+"} 1.0')
-    eventually(lambda: len(state.findall(service.http.get("/metrics").text)) == count, f"{count} workers are ready")
+    wait_until(lambda: len(state.findall(service.http.get("/metrics").text)) == count, f"{count} workers are ready")
     return service.ready()
 
 
-def starts(service: Service) -> list[tuple[int, int]]:
+def starts(service: Process) -> list[tuple[int, int]]:
     """Number and process id of every worker that was ever started, in that order."""
     return [(int(found[1]), int(found[2])) for line in [*service.lines] if (found := _STARTED.search(line))]
 
 
-def pids(service: Service) -> dict[int, int]:
+def pids(service: Process) -> dict[int, int]:
     """The process of each worker, the latest."""
     return dict(starts(service))
 
@@ -61,17 +62,17 @@ def kill(pid: int, sig: signal.Signals = signal.SIGKILL) -> None:
     os.kill(pid, sig)
 
 
-def metrics(service: Service) -> dict[str, float]:
+def metrics(service: Process) -> dict[str, float]:
     """Every sample of the page, by name and labels as they are printed; over a connection of its own."""
     pages: list[str] = []
 
     def comes() -> bool:
         # The supervisor, who adds up, answers in a second or not at all, on whatever machine.
-        page = httpx.get(f"{service.url}/metrics", timeout=PATIENCE_S)
+        page = httpx.get(f"{service.url}/metrics", timeout=LIMIT_S)
         pages.append(page.text)
         return page.status_code == httpx.codes.OK
 
-    eventually(comes, "the metrics are there")
+    wait_until(comes, "the metrics are there")
     lines = [line.rpartition(" ") for line in pages[-1].splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in lines}
 
@@ -83,7 +84,7 @@ def by_worker(found: Mapping[str, float], name: str) -> dict[int, float]:
 
 
 @contextmanager
-def connections(service: Service, count: int, spread_over: int = 1) -> Iterator[list[httpx.Client]]:
+def connections(service: Process, count: int, spread_over: int = 1) -> Iterator[list[httpx.Client]]:
     """Clients with one connection each, which they keep; more of them until so many workers have one."""
     with ExitStack() as stack:
         clients: list[httpx.Client] = []
@@ -95,11 +96,11 @@ def connections(service: Service, count: int, spread_over: int = 1) -> Iterator[
                 return False
             return spread_over == 1 or len({worker_of(client, service) for client in clients}) == spread_over
 
-        eventually(are_spread, f"{spread_over} workers have connections")
+        wait_until(are_spread, f"{spread_over} workers have connections")
         yield clients
 
 
-def worker_of(client: httpx.Client, service: Service) -> int:
+def worker_of(client: httpx.Client, service: Process) -> int:
     """Which worker holds this client's connection, told by the sockets that its process has open."""
     with client.stream("GET", "/livez") as reply:
         stream: socket.socket = reply.extensions["network_stream"].get_extra_info("socket")
@@ -110,7 +111,7 @@ def worker_of(client: httpx.Client, service: Service) -> int:
     return number
 
 
-def holder_of(port: int, service: Service) -> int | None:
+def holder_of(port: int, service: Process) -> int | None:
     """Which worker holds the connection from this port of ours; None if none has taken it yet."""
     return next((number for number, pid in pids(service).items() if is_there(pid) and port in _peers_of(pid)), None)
 
@@ -138,7 +139,7 @@ def asked(client: httpx.Client, body: Json) -> str:
 class Probing(Repeating):
     """Asks `/readyz` all the time, over a new connection each time; `refusals` are what was answered but for `ok`."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Process) -> None:
         self.refusals: list[str] = []
         self.answers = 0
         self._url = f"{service.url}/readyz"
@@ -147,7 +148,7 @@ class Probing(Repeating):
     def _probe(self) -> None:
         while not self.done.wait(0.01):
             try:
-                answer = httpx.get(self._url, timeout=PATIENCE_S)
+                answer = httpx.get(self._url, timeout=LIMIT_S)
             except httpx.TransportError:
                 continue  # the worker that was asked is the one that died
             self.answers += 1
@@ -166,7 +167,7 @@ class LockedTable:
 
     def __enter__(self) -> Self:
         for _ in range(2):
-            self._connections.append(self._loop.run_until_complete(asyncpg.connect(self._dsn, timeout=PATIENCE_S)))
+            self._connections.append(self._loop.run_until_complete(asyncpg.connect(self._dsn, timeout=LIMIT_S)))
         self.lock()
         return self
 
@@ -174,7 +175,7 @@ class LockedTable:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for each in self._connections:
-            self._loop.run_until_complete(each.close(timeout=PATIENCE_S))
+            self._loop.run_until_complete(each.close(timeout=LIMIT_S))
         self._loop.close()
 
     def lock(self) -> None:
@@ -215,7 +216,7 @@ class Group:
     ) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self._reader.join(PATIENCE_S)
+        self._reader.join(LIMIT_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -226,7 +227,7 @@ class Group:
     def wait_for(self, text: str, times: int = 1) -> None:
         """Wait until so many lines have this in them."""
         with self._news:
-            found = self._news.wait_for(lambda: sum(text in line for line in self._said) >= times, PATIENCE_S)
+            found = self._news.wait_for(lambda: sum(text in line for line in self._said) >= times, LIMIT_S)
             assert found, self._said
 
     def workers(self) -> list[int]:
@@ -243,7 +244,7 @@ class Group:
     def latest_worker(self) -> int:
         """The process of the worker that was started last, one that has not been told of yet."""
         with self._news:
-            assert self._news.wait_for(lambda: self._workers() > self._told, PATIENCE_S), self._said
+            assert self._news.wait_for(lambda: self._workers() > self._told, LIMIT_S), self._said
             self._told = self._workers()
             return int([found for line in self._said if (found := _STARTED.search(line))][-1][2])
 
@@ -252,8 +253,8 @@ class Group:
 
     def end(self) -> tuple[int, str]:
         """The exit code, and all that was said until nobody had the output open any more."""
-        code = self.process.wait(PATIENCE_S)
-        self._reader.join(PATIENCE_S)
+        code = self.process.wait(LIMIT_S)
+        self._reader.join(LIMIT_S)
         return code, "".join(self._said)
 
     def _read(self) -> None:
@@ -268,7 +269,7 @@ class Group:
 def refused(arguments: Sequence[str], store: Store, **variables: str) -> str:
     """What a `klamm serve` says that does not come up."""
     process = _klamm_serve(arguments, {"KLAMM_DATABASE_URL": store.dsn, **variables})
-    said, _ = process.communicate(timeout=PATIENCE_S)
+    said, _ = process.communicate(timeout=LIMIT_S)
     hear(said)
     assert process.returncode == 2, said
     assert "Traceback" not in said

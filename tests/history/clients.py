@@ -13,9 +13,9 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
-from tests.e2e.service import Json, action, binding, context
 from tests.history.members import Member, now
 from tests.history.observed import Call, Creation, Decision, Deletion, Refusal
+from tests.klamm import Json, acl, action, context
 
 ALICE, HOST = "User:alice", "127.0.0.1"
 _BULKS = (100, 1_000, 10_000)
@@ -138,7 +138,7 @@ class Writer(Client):
             bindings = [_acl(f"{label}-{each}", f"User:{label}") for each in range(self.draw.choice(_BULKS))]
         else:
             bindings = [_acl(label, ALICE)]
-        wanted = [binding(each.resource_name, each.principal) for each in bindings]
+        wanted = [acl(each.resource_name, each.principal) for each in bindings]
         reply, when, may_be_written = self._update("/v1/acls", bindings=wanted)
         if _is_refused(reply, may_be_written=may_be_written):
             self.calls.append(Refusal(**when, bindings=tuple(bindings)))

@@ -14,8 +14,8 @@ import httpx
 
 from tests.e2e.clusters import copy
 from tests.e2e.outside import Outside
-from tests.e2e.service import action, binding, context, eventually
 from tests.history.members import Member
+from tests.klamm import acl, action, context, wait_until
 from tests.postgres import Postgres
 from tests.proxy import Proxy
 
@@ -76,15 +76,15 @@ class Harm:
 def put_back(scene: Scene) -> None:
     """The store's folder is restored under running services: all go on in another epoch, and none answers of both."""
     first = scene.members[0].service
-    first.create(binding("kept"))
+    first.create(acl("kept"))
     cluster, backup = (scene.server.folder / name for name in ("postgres", "backup"))
     scene.server.stop()
     copy(cluster, backup)
     scene.server.start()
     lost: list[str] = []
-    eventually(lambda: _created(scene.members[-1], "lost", lost), "an update behind the backup", _BACK_S)
+    wait_until(lambda: _created(scene.members[-1], "lost", lost), "an update behind the backup", _BACK_S)
     for member in scene.members:
-        eventually(partial(_knows, member, lost[0]), f"{member.name} has the lost update", _BACK_S)
+        wait_until(partial(_knows, member, lost[0]), f"{member.name} has the lost update", _BACK_S)
     scene.server.stop()
     cluster.rename(scene.server.folder / "lost")
     backup.rename(cluster)
@@ -94,7 +94,7 @@ def put_back(scene: Scene) -> None:
 
 
 def _created(member: Member, name: str, tokens: list[str]) -> bool:
-    reply = member.service.http.post("/v1/acls", json={"context": context(), "bindings": [binding(name)]})
+    reply = member.service.http.post("/v1/acls", json={"context": context(), "bindings": [acl(name)]})
     tokens.extend([reply.json()["token"]] if reply.is_success else [])
     return reply.is_success
 
@@ -113,6 +113,6 @@ def _restored(member: Member, lost: str) -> None:
         assert results[0] == "ALLOWED"
         return bool(results[1] == "DENIED")
 
-    eventually(is_restored, f"{member.name} has the state of the backup", _BACK_S)
+    wait_until(is_restored, f"{member.name} has the state of the backup", _BACK_S)
     refused = member.service.post("/v1/authorize", {**asked, "at_least": lost}, httpx.codes.CONFLICT)
     assert refused["code"] == "TOKEN_EPOCH_MISMATCH"

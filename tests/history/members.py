@@ -13,7 +13,7 @@ import httpx
 
 from app.core.records import FeedHead
 from app.formats.feed_events import decode
-from tests.e2e.service import Service
+from tests.klamm import Process, over_socket
 from tests.watching import Folded
 
 _AGAIN_S = 0.1
@@ -30,7 +30,7 @@ class Member:
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._environment = environment
-        self._service: Service | None = None
+        self._service: Process | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -45,7 +45,7 @@ class Member:
         return f"{self.name}, life {self.lives}"
 
     @property
-    def service(self) -> Service:
+    def service(self) -> Process:
         assert self._service is not None
         return self._service
 
@@ -55,7 +55,7 @@ class Member:
 
     def start(self) -> None:
         self.lives += 1
-        self._service = Service(["--port", str(self.port)], self._environment)
+        self._service = over_socket("--port", str(self.port), settings=self._environment)
 
     def kill(self) -> None:
         """By SIGKILL; whoever asks it meanwhile is not answered."""

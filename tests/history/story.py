@@ -12,12 +12,12 @@ from app.store.rows import acl_of
 from tests.e2e.crowd import Crowd
 from tests.e2e.outside import Outside
 from tests.e2e.relay import relay_to
-from tests.e2e.service import ADMIN, eventually
 from tests.history.checker import Store, faults_of
 from tests.history.clients import Asker, Client, Names, Writer
 from tests.history.harm import Harm, Scene, put_back
 from tests.history.members import Member, Reader
 from tests.history.observed import Observed
+from tests.klamm import SUPER_USER, wait_until
 from tests.postgres import Postgres
 from tests.proxy import Proxy
 
@@ -115,7 +115,7 @@ def _settle(scene: Scene, readers: Sequence[Reader], last: Writer) -> None:
     last.step()
     with Outside(scene.dsn) as outside:
         # The head may move on: an update of unknown outcome may still be under way.
-        eventually(lambda: all(reader.is_at(outside.head()) for reader in readers), "all are at the head", _SETTLE_S)
+        wait_until(lambda: all(reader.is_at(outside.head()) for reader in readers), "all are at the head", _SETTLE_S)
         head = outside.head()
         stored = {acl.id: acl for acl in (acl_of(row) for row in outside.rows("SELECT * FROM acl"))}
     token = f"{head.epoch}:{head.last_offset}"
@@ -131,7 +131,7 @@ def _store(dsn: str) -> Store:
     with Outside(dsn) as outside:
         rows = [acl_of(row) for row in outside.rows("SELECT * FROM acl")]
         acls = {acl.id: acl.binding for acl in rows}
-        return Store(outside.head(), outside.records(), acls, frozenset({ADMIN}))
+        return Store(outside.head(), outside.records(), acls, frozenset({SUPER_USER}))
 
 
 def _observed(clients: Sequence[Client]) -> Observed:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.service import ADMIN, ROOT, Service, binding, eventually
+from tests.klamm import ROOT, SUPER_USER, acl, over_socket, wait_until
 from tests.planted import hear
 from tests.surroundings import without_ours
 
@@ -42,12 +42,12 @@ def _is_gone(pid: int) -> bool:
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_all_of_it_and_a_restart_has_all_acls(tmp_path: Path, signum: signal.Signals) -> None:
     data_dir = tmp_path / "my data"
-    with Service(["--data-dir", str(data_dir)], initialises=True) as service:
-        service.ready().create(binding("orders"))
+    with over_socket("--data-dir", str(data_dir), initialises=True) as service:
+        service.ready().create(acl("orders"))
         server = _server_of(data_dir)
         assert service.stop(signum) == 0
     assert _is_gone(server)
-    with Service(["--data-dir", str(data_dir)]) as service:
+    with over_socket("--data-dir", str(data_dir)) as service:
         assert service.ready().authorize("User:alice", {**_read("orders")}) == ["ALLOWED"]
 
 
@@ -57,17 +57,17 @@ def _read(name: str) -> dict[str, str]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux sends the death signal")
 def test_sigkill_leaves_no_server_behind_and_a_restart_has_all_acls(tmp_path: Path) -> None:
-    with Service(["--data-dir", str(tmp_path / "data")]) as service:
-        service.ready().create(binding("orders"))
+    with over_socket("--data-dir", str(tmp_path / "data")) as service:
+        service.ready().create(acl("orders"))
         server = _server_of(tmp_path / "data")
         service.stop(signal.SIGKILL)
-        with Service(["--data-dir", str(tmp_path / "data")]) as again:
+        with over_socket("--data-dir", str(tmp_path / "data")) as again:
             assert _is_gone(server)
             assert again.ready().authorize("User:alice", _read("orders")) == ["ALLOWED"]
 
 
 def test_a_second_serve_on_the_folder_is_told_who_holds_it(tmp_path: Path) -> None:
-    with Service(["--data-dir", str(tmp_path / "data")]) as service:
+    with over_socket("--data-dir", str(tmp_path / "data")) as service:
         told = _refused("--port", "0", "--data-dir", str(tmp_path / "data"))
         assert f"in use by the Klamm process {service.process.pid};" in told
         service.ready()
@@ -94,28 +94,28 @@ def test_nobody_is_served_where_the_database_does_not_start(tmp_path: Path) -> N
 
 
 def test_the_database_server_is_started_again_if_it_crashes(tmp_path: Path) -> None:
-    with Service(["--data-dir", str(tmp_path / "data")]) as service:
+    with over_socket("--data-dir", str(tmp_path / "data")) as service:
         service.ready()
         crashed = _server_of(tmp_path / "data")
         os.kill(crashed, signal.SIGKILL)
-        body = {"context": {"principal": ADMIN, "client_address": "127.0.0.1"}, "bindings": [binding("orders")]}
-        eventually(lambda: service.http.post("/v1/acls", json=body).status_code == 200, "ACLs can be created again")
+        body = {"context": {"principal": SUPER_USER, "client_address": "127.0.0.1"}, "bindings": [acl("orders")]}
+        wait_until(lambda: service.http.post("/v1/acls", json=body).status_code == 200, "ACLs can be created again")
         assert _server_of(tmp_path / "data") != crashed
         assert any("embedded_postgres_ended" in line for line in service.lines)
 
 
 def test_the_example_is_loaded_once_and_shown_each_time(tmp_path: Path) -> None:
     arguments = ["--data-dir", str(tmp_path / "data"), "--example", str(ROOT / "examples" / "acls.json")]
-    with Service(arguments, initialises=True) as service:
-        eventually(lambda: any(line.startswith("Loaded 348 ACLs") for line in service.lines), "the example is loaded")
-    with Service(arguments) as service:
-        eventually(lambda: any(line.startswith("The store holds 348") for line in service.lines), "it is told")
-        eventually(lambda: sum("curl -s " in line for line in service.lines) == 3, "three decisions are shown")
+    with over_socket(*arguments, initialises=True) as service:
+        wait_until(lambda: any(line.startswith("Loaded 348 ACLs") for line in service.lines), "the example is loaded")
+    with over_socket(*arguments) as service:
+        wait_until(lambda: any(line.startswith("The store holds 348") for line in service.lines), "it is told")
+        wait_until(lambda: sum("curl -s " in line for line in service.lines) == 3, "three decisions are shown")
 
 
 def test_an_example_that_may_not_be_loaded_is_told_and_serving_goes_on(tmp_path: Path) -> None:
     arguments = ["--data-dir", str(tmp_path / "data"), "--example", str(ROOT / "examples" / "acls.json")]
-    with Service(arguments, {"KLAMM_SUPER_USERS": "User:nobody"}) as service:
+    with over_socket(*arguments, settings={"KLAMM_SUPER_USERS": "User:nobody"}) as service:
         told = "klamm serve: --example: /v1/acls answered 403: "
-        eventually(lambda: any(line.startswith(told) for line in service.lines), "why it is not loaded")
+        wait_until(lambda: any(line.startswith(told) for line in service.lines), "why it is not loaded")
         service.ready()

@@ -6,10 +6,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e.service import ROOT, eventually
 from tests.kafka.broker import LOGGING
 from tests.kafka.jars import Kafka, NotToBeHadError
 from tests.kafka.jvm import Jvm
+from tests.klamm import ROOT, wait_until
 
 _TIMEOUT_S = 580
 
@@ -83,7 +83,7 @@ class Host(Jvm):
 
     def becomes(self, name: str, answer: str) -> None:
         """Wait until this is the answer about this topic."""
-        eventually(lambda: self.reads(name) == answer, f"{name} is {answer}")
+        wait_until(lambda: self.reads(name) == answer, f"{name} is {answer}")
 
     def metric(self, name: str) -> float:
         """The value of one of the plugin's metrics."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.e2e.service import Service
+from tests.klamm import Process, over_socket
 
 
 class Scene:
@@ -14,9 +14,9 @@ class Scene:
         self._cluster_id = cluster_id
         self.service = self._serve({})
 
-    def _serve(self, variables: dict[str, str]) -> Service:
+    def _serve(self, variables: dict[str, str]) -> Process:
         arguments = ["--port", str(self._port), "--data-dir", str(self._data_dir)]
-        return Service(arguments, {"KLAMM_CLUSTER_ID": self._cluster_id, **variables}).ready()
+        return over_socket(*arguments, settings={"KLAMM_CLUSTER_ID": self._cluster_id, **variables}).ready()
 
     def restart(self, **variables: str) -> None:
         """End the service and begin one that is set up by these variables."""

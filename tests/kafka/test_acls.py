@@ -12,11 +12,11 @@ import pytest
 
 from app.client.acls.command import main as run_acls
 from tests.e2e.history import seven_of
-from tests.e2e.service import ADMIN, Service, eventually
 from tests.kafka.acls_tool import AclsTool
 from tests.kafka.broker import Broker, new_cluster_id
 from tests.kafka.jars import Kafka
 from tests.kafka_acls_tool import FAILED, Said, ordered, ordered_words
+from tests.klamm import SUPER_USER, Process, over_socket, wait_until
 
 _STORY = """
 --add --allow-principal User:a --topic t --group g --cluster --delegation-token d --transactional-id x
@@ -58,11 +58,11 @@ _STORY = """
 @dataclass(frozen=True)
 class _Twins:
     tool: AclsTool
-    service: Service
+    service: Process
 
     def ours(self, words: list[str]) -> Said:
         out, err = io.StringIO(), io.StringIO()
-        code = run_acls(["--klamm", self.service.url, "--as", ADMIN, *words], out, err, io.StringIO())
+        code = run_acls(["--klamm", self.service.url, "--as", SUPER_USER, *words], out, err, io.StringIO())
         told = [line for line in err.getvalue().splitlines() if not line.startswith("klamm acls: ")]
         return Said(words, code, out.getvalue(), told[0] if told else "")
 
@@ -75,7 +75,7 @@ def twins(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_T
     folder = tmp_path_factory.mktemp("acls")
     own_acls = ["authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"]
     with (
-        Service(["--data-dir", str(folder / "klamm")]) as service,
+        over_socket("--data-dir", str(folder / "klamm")) as service,
         Broker(kafka, folder, new_cluster_id(), own_acls) as broker,
         AclsTool(kafka, broker.address, folder) as tool,
     ):
@@ -91,4 +91,4 @@ def test_each_command_says_and_does_what_kafka_acls_does(twins: _Twins) -> None:
         # Behind it stands what Java or Klamm has to say.
         assert ordered(ours.out.partition(FAILED)[0]) == ordered(theirs.out.partition(FAILED)[0]), line
         # A broker's own ACLs follow those of its controller.
-        eventually(twins.same_acls, f"the same ACLs after {line}")
+        wait_until(twins.same_acls, f"the same ACLs after {line}")

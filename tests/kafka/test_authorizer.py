@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.differential.test_decisions import rules_on_type
-from tests.e2e.service import ROOT
 from tests.kafka.authorizer import Authorizer
+from tests.klamm import ROOT
 from tests.vectors.loader import Line, lines
 
 _MOST_BYTES = 300_000

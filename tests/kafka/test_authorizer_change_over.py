@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.service import binding
 from tests.e2e.test_export_import import access, command
 from tests.kafka.acls_tool import AclsTool
 from tests.kafka.authorizer import Authorizer
 from tests.kafka.broker import Broker, free_ports, new_cluster_id
 from tests.kafka.scene import Scene
 from tests.kafka.wire import ALLOWED, REFUSED, Wire
+from tests.klamm import acl
 
 _ACLS = (
     ("--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders"),
@@ -64,7 +64,7 @@ def _tell(scene: Scene, broker: Broker, authorizer: Authorizer, folder: Path) ->
         assert imported.returncode == 0, imported
         planned = command("plan", str(exported), *access(scene.service))
         before = _asked(broker, "alice")
-    scene.service.create(binding("other", "User:mallory"))
+    scene.service.create(acl("other", "User:mallory"))
     broker.set("authorizer.class.name", "klamm.kafka.KlammAuthorizer")
     with broker, AclsTool(authorizer.kafka, broker.address, folder) as acls:
         changed_over = _asked(broker, "mallory")

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.service import ADMIN, Json, Service, binding, eventually
 from tests.kafka.acls_tool import AclsTool
 from tests.kafka.authorizer import Authorizer
 from tests.kafka.broker import free_ports, new_cluster_id
@@ -24,6 +23,7 @@ from tests.kafka.cluster import BROKERS, CONTROLLER, Cluster
 from tests.kafka.scene import Scene
 from tests.kafka.test_authorizer_replica import copy_folder
 from tests.kafka.wire import ALLOWED, REFUSED, Wire
+from tests.klamm import SUPER_USER, Json, Process, acl, wait_until
 
 _ROUNDS = 50
 _NAMES = tuple(f"topic-{number}" for number in range(60))
@@ -109,7 +109,7 @@ class _Stage:
                 epoch in text and head["hash"] in text for text in texts
             )
 
-        eventually(is_everywhere, "all nodes have the last change")
+        wait_until(is_everywhere, "all nodes have the last change")
 
     def digests(self) -> set[str]:
         return {self.digest(number) for number in (CONTROLLER, *BROKERS)}
@@ -122,7 +122,7 @@ def told(authorizer: Authorizer, tmp_path_factory: pytest.TempPathFactory) -> _T
     settings = (
         "authorizer.class.name=klamm.kafka.KlammAuthorizer",
         f"klamm.urls={scene.service.url}",
-        f"klamm.principal={ADMIN}",
+        f"klamm.principal={SUPER_USER}",
     )
     told = _Told()
     try:
@@ -147,7 +147,7 @@ def _tell_of_changes(stage: _Stage, told: _Told, folder: Path, authorizer: Autho
         def until(topic: str, answer: int) -> float:
             began = time.monotonic()
             for wire in wires:
-                eventually(lambda wire=wire: wire.describe(topic)[topic] == answer, f"{topic}: {answer}")  # type: ignore[misc]
+                wait_until(lambda wire=wire: wire.describe(topic)[topic] == answer, f"{topic}: {answer}")  # type: ignore[misc]
             return (time.monotonic() - began) * 1_000
 
         for number in range(_ROUNDS):
@@ -164,7 +164,7 @@ def _tell_of_changes(stage: _Stage, told: _Told, folder: Path, authorizer: Autho
 
 
 def _tell_of_an_outage(stage: _Stage, told: _Told) -> None:
-    stage.scene.service.create(*(binding(name) for name in _NAMES[::3]))
+    stage.scene.service.create(*(acl(name) for name in _NAMES[::3]))
     stage.settle()
     told.before = _ask(stage.cluster, *_NAMES)
     stage.scene.service.stop()
@@ -194,11 +194,11 @@ def _ask_until(end: float, stage: _Stage, told: _Told) -> None:
 def _tell_of_kills(stage: _Stage, told: _Told) -> None:
     is_over = threading.Event()
 
-    def change(service: Service) -> None:
+    def change(service: Process) -> None:
         draw = random.Random(1)
         while not is_over.is_set():
             name = draw.choice(_NAMES)
-            service.create(binding(name)) if draw.random() < 0.5 else service.delete({"resource_name": name})
+            service.create(acl(name)) if draw.random() < 0.5 else service.delete({"resource_name": name})
             told.changes_during_kills += 1
             time.sleep(0.02)
 
@@ -243,7 +243,7 @@ def _tell_of_an_older_store(stage: _Stage, told: _Told, folder: Path) -> None:
     copy_folder(data, backup)
     stage.scene.restart()
     for name in ("lost", "lost-as-well", "gone-later"):
-        stage.scene.service.create(binding(name))
+        stage.scene.service.create(acl(name))
     stage.settle()
     assert all(each == {"lost": ALLOWED} for each in _ask(stage.cluster, "lost").values())
     stage.scene.service.stop()
@@ -251,10 +251,10 @@ def _tell_of_an_older_store(stage: _Stage, told: _Told, folder: Path) -> None:
     copy_folder(backup, data)
     stage.scene.restart()
     # Nobody writes: the store learns from the nodes that it has lost records.
-    eventually(
+    wait_until(
         lambda: all(each == {"lost": REFUSED} for each in _ask(stage.cluster, "lost").values()), "all nodes follow it"
     )
-    stage.scene.service.create(binding("new"))
+    stage.scene.service.create(acl("new"))
     stage.settle()
     told.older = _ask(stage.cluster, *_NAMES, "lost", "new")
     told.older_digests, told.older_at_klamm = stage.digests(), stage.digest_at_klamm()

@@ -14,16 +14,16 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.pipeline.history.decision_lines import LineFault, parse_line
 from app.pipeline.history.schemas import BINDING_FIELDS, DECISIONS
-from tests.e2e.service import ADMIN, Json, Service, binding, eventually
 from tests.images import image_of, numbered
 from tests.kafka.acls_tool import AclsTool
 from tests.kafka.authorizer import Authorizer, Host
 from tests.kafka.broker import Broker, free_ports, new_cluster_id
 from tests.kafka.scene import Scene
 from tests.kafka.wire import ALLOWED, REFUSED, Wire
+from tests.klamm import SUPER_USER, Json, acl, over_socket, wait_until
 
 _HOLDERS = ("User:alice", "User:*", "Group:a", "Group:b", "Group:*", "Group:\uff5e", "Group:\U0001f600")
-_ASKERS = ("User:alice", "User:bob", "User:*", "Group:a", ADMIN)
+_ASKERS = ("User:alice", "User:bob", "User:*", "Group:a", SUPER_USER)
 _GROUPS: tuple[list[str] | None, ...] = (
     None,
     [],
@@ -61,7 +61,9 @@ def _line(seed: int) -> Json:
     draw = Random(seed)
     acls = numbered(_binding(draw, draw.choice(_HOLDERS)) for _ in range(draw.randint(1, 40)))
     open_to_all = draw.random() < 0.3
-    image = image_of(acls, AuthorizerConfig(frozenset({ADMIN, "Group:b"}), allow_everyone_if_no_acl_found=open_to_all))
+    image = image_of(
+        acls, AuthorizerConfig(frozenset({SUPER_USER, "Group:b"}), allow_everyone_if_no_acl_found=open_to_all)
+    )
     requests = list[Json]()
     for number in range(_REQUESTS):
         principal, host, groups = draw.choice(_ASKERS), draw.choice(_FROM), draw.choice(_GROUPS)
@@ -85,7 +87,7 @@ def _line(seed: int) -> Json:
         requests.append({**request, "expected": [each.result.value for each in said]})
     return {
         "n": seed,
-        "config": {"super.users": f"{ADMIN};Group:b", "allow.everyone.if.no.acl.found": str(open_to_all).lower()},
+        "config": {"super.users": f"{SUPER_USER};Group:b", "allow.everyone.if.no.acl.found": str(open_to_all).lower()},
         "acls": [{"id": str(acl.id), **dict(zip(BINDING_FIELDS, acl.binding.words, strict=True))} for acl in acls],
         "requests": requests,
     }
@@ -117,9 +119,9 @@ def test_a_real_service_answers_and_logs_alike(authorizer: Authorizer, tmp_path:
     words = [dict(zip(BINDING_FIELDS, each.words, strict=True)) for each in bindings]
     asked = [(who, groups, host) for who in _ASKERS for groups in _GROUPS for host in _FROM]
     log = {"KLAMM_DECISION_LOG_PATH": str(theirs)}
-    with Service(["--data-dir", str(tmp_path / "data")], log).ready() as service:
+    with over_socket("--data-dir", str(tmp_path / "data"), settings=log).ready() as service:
         service.create(*words)
-        settings = {"klamm_decision_log_path": str(ours), "super_users": ADMIN}
+        settings = {"klamm_decision_log_path": str(ours), "super_users": SUPER_USER}
         with Host(authorizer, tmp_path, klamm_urls=service.url, **settings) as host:
             host.becomes("loaded", "DENIED")
             for principal, groups, address in asked:
@@ -143,16 +145,16 @@ def test_a_brokers_principal_builder_names_groups_and_controllers_hear_of_them(
     cluster_id = new_cluster_id()
     scene = Scene(tmp_path / "klamm", free_ports(1)[0], cluster_id)
     scene.service.create(
-        binding("orders", "Group:team", "DESCRIBE"),
-        binding("orders", "Group:fired", "DESCRIBE", permission_type="DENY"),
-        binding("kafka-cluster", "Group:chiefs", "ALTER", resource_type="CLUSTER"),
-        binding("orders", "User:dan", "DESCRIBE"),
+        acl("orders", "Group:team", "DESCRIBE"),
+        acl("orders", "Group:fired", "DESCRIBE", permission_type="DENY"),
+        acl("kafka-cluster", "Group:chiefs", "ALTER", resource_type="CLUSTER"),
+        acl("orders", "User:dan", "DESCRIBE"),
     )
     settings = (
         "authorizer.class.name=klamm.kafka.KlammAuthorizer",
         "principal.builder.class=klamm.kafka.TeamsBuilder",
         f"klamm.urls={scene.service.url}",
-        f"klamm.principal={ADMIN}",
+        f"klamm.principal={SUPER_USER}",
     )
     try:
         with Broker(authorizer.kafka, tmp_path, cluster_id, settings) as broker:
@@ -169,6 +171,6 @@ def test_a_brokers_principal_builder_names_groups_and_controllers_hear_of_them(
                 )
                 assert added.exit == 0, added
             with Wire(broker.address, "carol") as wire:
-                eventually(lambda: wire.describe("orders") == {"orders": ALLOWED}, "the ACL holds")
+                wait_until(lambda: wire.describe("orders") == {"orders": ALLOWED}, "the ACL holds")
     finally:
         scene.service.stop()

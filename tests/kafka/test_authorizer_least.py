@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.service import ADMIN, Json, Service, binding
 from tests.kafka.authorizer import Authorizer
 from tests.kafka.broker import BROKER, Broker, free_ports, new_cluster_id
 from tests.kafka.jvm import Jvm
 from tests.kafka.scene import Scene
+from tests.klamm import SUPER_USER, Json, Process, acl
 
 _SOURCE = Path(__file__).with_name("Clients.java")
 _USER = "carol"
@@ -20,7 +20,7 @@ _SHARE_GROUP = "sharers"
 
 def _needs(operation: str, resource_type: str, name: str, pattern_type: str = "LITERAL") -> Json:
     more = {"resource_type": resource_type, "pattern_type": pattern_type}
-    return {**binding(name, f"User:{_USER}", operation), **more}
+    return {**acl(name, f"User:{_USER}", operation), **more}
 
 
 _READ_IN = _needs("READ", "TOPIC", "in")
@@ -48,7 +48,7 @@ _APPLICATIONS: dict[str, tuple[str, list[Json]]] = {
 
 @dataclass
 class _Stage:
-    service: Service
+    service: Process
     clients: Jvm
     """It plays one application after another."""
 
@@ -67,7 +67,7 @@ def stage(authorizer: Authorizer, tmp_path_factory: pytest.TempPathFactory) -> I
     settings = (
         "authorizer.class.name=klamm.kafka.KlammAuthorizer",
         f"klamm.urls={scene.service.url}",
-        f"klamm.principal={ADMIN}",
+        f"klamm.principal={SUPER_USER}",
     )
     with ExitStack() as stack:
         stack.callback(scene.service.stop)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from app.pipeline.history.decision_lines import DecisionRow, LineFault, parse_line
 from app.pipeline.history.schemas import DECISIONS
-from tests.e2e.service import ADMIN, Json, Service, binding
 from tests.kafka.authorizer import Authorizer, Host
+from tests.klamm import SUPER_USER, Json, acl, over_socket
 
 _ODD = 'odd "\\ \u2028\u202e\x1b[31m name é \U0001f600'
 _QUIET = "told-what-it-might-do"
@@ -42,24 +42,26 @@ def test_the_pipeline_reads_what_a_broker_decides_as_what_the_service_does(
     authorizer: Authorizer, tmp_path: Path
 ) -> None:
     ours, theirs = tmp_path / "broker", tmp_path / "service"
-    service = Service(["--port", "0", "--data-dir", str(tmp_path / "data")], {"KLAMM_DECISION_LOG_PATH": str(theirs)})
+    service = over_socket(
+        "--port", "0", "--data-dir", str(tmp_path / "data"), settings={"KLAMM_DECISION_LOG_PATH": str(theirs)}
+    )
     settings = {
         "klamm_decision_log_path": str(ours),
-        "super_users": ADMIN,
+        "super_users": SUPER_USER,
         "node_id": "7",
     }
     with service.ready():
         service.create(
-            binding("a"),
-            binding("p", pattern_type="PREFIXED"),
-            binding("p", pattern_type="PREFIXED", host="::1"),
-            binding("no", "User:*", permission_type="DENY"),
-            binding(_ODD),
+            acl("a"),
+            acl("p", pattern_type="PREFIXED"),
+            acl("p", pattern_type="PREFIXED", host="::1"),
+            acl("no", "User:*", permission_type="DENY"),
+            acl(_ODD),
         )
         asked = {"names": ["a", "pp", "no", "other", _ODD], "host": "::1"}
         with Host(authorizer, tmp_path, klamm_urls=service.url, **settings) as host:
             host.becomes("a", "ALLOWED")
-            for principal in ("User:alice", ADMIN, "User:" + _ODD):
+            for principal in ("User:alice", SUPER_USER, "User:" + _ODD):
                 first = host.do("ask", principal=principal, **asked)
                 assert all(host.do("ask", principal=principal, **asked) == first for _ in range(4))
                 actions = [
@@ -101,8 +103,8 @@ def test_what_the_disk_does_not_take_is_counted_and_nothing_waits_for_it(
     authorizer: Authorizer, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    with Service(["--port", "0", "--data-dir", str(tmp_path / "data")]).ready() as service:
-        service.create(binding("a"))
+    with over_socket("--port", "0", "--data-dir", str(tmp_path / "data")).ready() as service:
+        service.create(acl("a"))
         with Host(authorizer, tmp_path, klamm_urls=service.url, klamm_decision_log_path=str(log)) as host:
             host.becomes("a", "ALLOWED")
             shutil.rmtree(log)
@@ -118,8 +120,8 @@ def test_old_files_are_deleted_beyond_a_bound_and_the_newest_never(authorizer: A
         (log / f"decisions-20200101T00000{number}.000000Z-1-1.jsonl").write_text("x" * 4_000)
     (log / "someone-else.txt").write_text("x" * 9_000)
     settings = {"klamm_decision_log_path": str(log), "klamm_decision_log_retention_bytes": "10000"}
-    with Service(["--port", "0", "--data-dir", str(tmp_path / "data")]).ready() as service:
-        service.create(binding("a"))
+    with over_socket("--port", "0", "--data-dir", str(tmp_path / "data")).ready() as service:
+        service.create(acl("a"))
         with Host(authorizer, tmp_path, klamm_urls=service.url, **settings) as host:
             host.becomes("a", "ALLOWED")
             for number in range(_MANY):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.service import ADMIN, Json, Service, binding, eventually
 from tests.kafka.authorizer import Authorizer, Host
 from tests.kafka.broker import free_ports
+from tests.klamm import SUPER_USER, Json, Process, acl, over_socket, wait_until
 
 _NOBODY = "http://127.0.0.1:9"
 _SHORT_S = 20
@@ -23,8 +23,8 @@ _NOT_READY = "org.apache.kafka.common.errors.AuthorizerNotReadyException"
 
 
 @contextmanager
-def _service(folder: Path, port: int) -> Iterator[Service]:
-    with Service(["--port", str(port), "--data-dir", str(folder)]) as service:
+def _service(folder: Path, port: int) -> Iterator[Process]:
+    with over_socket("--port", str(port), "--data-dir", str(folder)) as service:
         yield service.ready()
 
 
@@ -40,13 +40,13 @@ def copy_folder(folder: Path, to: Path) -> None:
 
 def _acl(name: str) -> Json:
     id_ = "4f3e2d1c-6b7a-4859-9c0d-1e2f3a4b5c55"
-    return {**binding(name), "id": id_, "pattern_type": "LITERAL", "host": "*", "operation": "READ"}
+    return {**acl(name), "id": id_, "pattern_type": "LITERAL", "host": "*", "operation": "READ"}
 
 
 def test_it_follows_changes_and_outlives_the_service(authorizer: Authorizer, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     url = f"http://127.0.0.1:{port}"
-    with _host(authorizer, tmp_path, f"{_NOBODY},{url}", klamm_principal=ADMIN) as host:
+    with _host(authorizer, tmp_path, f"{_NOBODY},{url}", klamm_principal=SUPER_USER) as host:
         assert host.reads("a") == _NOT_READY
         assert host.do("listeners") == "true false"
         refused = host.do("create", acls=[_acl("a")])
@@ -54,8 +54,8 @@ def test_it_follows_changes_and_outlives_the_service(authorizer: Authorizer, tmp
         assert refused.startswith("Optional["), "a result that says why; Kafka never answers a change that throws"
         with _service(tmp_path / "data", port) as service:
             host.becomes("a", "DENIED")
-            eventually(lambda: host.do("listeners") == "true true", "both may start")
-            service.create(binding("a"), binding("p", pattern_type="PREFIXED"))
+            wait_until(lambda: host.do("listeners") == "true true", "both may start")
+            service.create(acl("a"), acl("p", pattern_type="PREFIXED"))
             host.becomes("a", "ALLOWED")
             assert host.do("ask", names=["p", "pp", "q"]) == "[ALLOWED, ALLOWED, DENIED]"
             assert host.do("create", acls=[_acl("b")]) == "Optional.empty"
@@ -65,7 +65,7 @@ def test_it_follows_changes_and_outlives_the_service(authorizer: Authorizer, tmp
         assert host.reads("b") == "ALLOWED"
         assert host.ended() == "[]", "threads that outlive the authorizer"
     with _host(authorizer, tmp_path, _NOBODY) as host:
-        eventually(lambda: host.reads("b") == "ALLOWED", "the state file is read")
+        wait_until(lambda: host.reads("b") == "ALLOWED", "the state file is read")
         assert host.do("ask", names=["a", "pp", "q"]) == "[DENIED, ALLOWED, DENIED]"
         file = next((tmp_path / "state").glob("*.jsonl"))
     # kill -9 left no bit behind; but if half a line is there, or a right was added by hand, the file is no state.
@@ -74,7 +74,7 @@ def test_it_follows_changes_and_outlives_the_service(authorizer: Authorizer, tmp
         assert damaged != text
         file.write_text(damaged)
         with _host(authorizer, tmp_path, _NOBODY) as host:
-            eventually(lambda host=host: host.do("figures").split()[2] != "0", "it has tried to follow")  # type: ignore[misc]
+            wait_until(lambda host=host: host.do("figures").split()[2] != "0", "it has tried to follow")  # type: ignore[misc]
             assert host.reads("b") == _NOT_READY
     with _service(tmp_path / "data", port), _host(authorizer, tmp_path, url) as host:
         host.becomes("b", "ALLOWED")
@@ -85,16 +85,16 @@ def test_a_store_put_back_to_an_older_state_is_followed_there(authorizer: Author
     url = f"http://127.0.0.1:{port}"
     data = tmp_path / "data"
     with _service(data, port) as service:
-        service.create(binding("kept"))
+        service.create(acl("kept"))
     copy_folder(data, tmp_path / "backup")
     with _host(authorizer, tmp_path, url) as host:
         with _service(data, port) as service:
-            service.create(binding("lost"))
+            service.create(acl("lost"))
             host.becomes("lost", "ALLOWED")
         shutil.rmtree(data)
         copy_folder(tmp_path / "backup", data)
         with _service(data, port) as service:
-            service.create(binding("new"))
+            service.create(acl("new"))
             host.becomes("new", "ALLOWED")
             assert host.do("ask", names=["kept", "lost", "new"]) == "[ALLOWED, DENIED, ALLOWED]"
 
@@ -105,11 +105,11 @@ def test_a_store_put_back_while_only_this_follower_ran_is_found_out_although_nob
     (port,) = free_ports(1)
     data = tmp_path / "data"
     with _service(data, port) as service:
-        service.create(binding("kept"), binding("revoked"))
+        service.create(acl("kept"), acl("revoked"))
     copy_folder(data, tmp_path / "backup")
     with _host(authorizer, tmp_path, f"http://127.0.0.1:{port}") as host:
         with _service(data, port) as service:
-            service.create(binding("lost"))
+            service.create(acl("lost"))
             host.becomes("lost", "ALLOWED")
         shutil.rmtree(data)
         copy_folder(tmp_path / "backup", data)
@@ -123,7 +123,7 @@ def test_restarts_of_the_service_cost_no_snapshot(authorizer: Authorizer, tmp_pa
     with _host(authorizer, tmp_path, f"http://127.0.0.1:{port}") as host:
         for number in range(_RESTARTS):
             with _service(tmp_path / "data", port) as service:
-                service.create(binding(f"topic-{number}"))
+                service.create(acl(f"topic-{number}"))
                 host.becomes(f"topic-{number}", "ALLOWED")
         assert host.metric("snapshots-total") == 1
 
@@ -134,13 +134,13 @@ def test_an_allow_ends_at_its_second_also_while_klamm_is_away(authorizer: Author
         with _service(tmp_path / "data", port) as service:
             second = int(time.time()) + _SHORT_S
             ends = datetime.fromtimestamp(second, UTC)
-            service.create(binding("short", expires_at=ends.isoformat()), binding("long"))
+            service.create(acl("short", expires_at=ends.isoformat()), acl("long"))
             host.becomes("short", "ALLOWED")
         host.becomes("short", "DENIED")
         assert time.time() > second - _EARLY_S
         assert host.reads("long") == "ALLOWED"
     with _host(authorizer, tmp_path, _NOBODY) as host:
-        eventually(lambda: host.reads("long") == "ALLOWED", "the state file is read")
+        wait_until(lambda: host.reads("long") == "ALLOWED", "the state file is read")
         assert host.reads("short") == "DENIED", "without the store's time it may have ended"
 
 
@@ -149,7 +149,7 @@ def test_a_state_that_is_too_old_decides_nothing(authorizer: Authorizer, tmp_pat
     url = f"http://127.0.0.1:{port}"
     with _host(authorizer, tmp_path, url, klamm_max_staleness_ms="3000", super_users="User:root") as host:
         with _service(tmp_path / "data", port) as service:
-            service.create(binding("a"))
+            service.create(acl("a"))
             host.becomes("a", "ALLOWED")
         host.becomes("a", _NOT_READY)
         assert host.reads("a", "User:root") == "ALLOWED"

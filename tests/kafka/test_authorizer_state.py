@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.service import eventually
 from tests.kafka.authorizer import Authorizer, Host
 from tests.kafka.upstream import repeating, unavailable, upstream
+from tests.klamm import wait_until
 from tests.scripted_server import ScriptedServer
 from tests.unit.upstream.fake import Told, open_stream
 
@@ -44,7 +44,7 @@ def _keep(authorizer: Authorizer, folder: Path) -> None:
     """Leave a state file that was written by an upstream's word just now."""
     with _current(Told()) as server, _host(authorizer, folder, server.url) as host:
         host.becomes(_NAME, "ALLOWED")
-        eventually(lambda: _KNOWN_AGE.search(_first_line(folder)) is not None, "its age is known")
+        wait_until(lambda: _KNOWN_AGE.search(_first_line(folder)) is not None, "its age is known")
         assert host.ended() == "[]"
 
 
@@ -57,13 +57,13 @@ def _is_used(authorizer: Authorizer, folder: Path, **settings: str) -> bool:
     """Whether a start without Klamm stands on the state file."""
     with _host(authorizer, folder, _NOBODY, **settings) as host:
         assert host.began == "started", host.began
-        eventually(lambda: host.do("figures").split()[2] != "0", "it has tried to follow")
+        wait_until(lambda: host.do("figures").split()[2] != "0", "it has tried to follow")
         return host.reads(_NAME) == "ALLOWED"
 
 
 def test_a_restart_does_not_make_the_state_of_a_stale_upstream_fresh(authorizer: Authorizer, tmp_path: Path) -> None:
     with _current(Told(), _OLD_MS) as server, _host(authorizer, tmp_path, server.url, **_STALENESS) as host:
-        eventually(lambda: host.metric("replica-age-ms") >= _OLD_MS, "its age is known")
+        wait_until(lambda: host.metric("replica-age-ms") >= _OLD_MS, "its age is known")
         assert host.reads(_NAME) == _NOT_READY
         assert host.ended() == "[]"
     assert not _is_used(authorizer, tmp_path, **_STALENESS)
@@ -80,7 +80,7 @@ def test_a_snapshot_is_no_proof_of_its_age(authorizer: Authorizer, tmp_path: Pat
     server = upstream(snapshot=unavailable(), after=unavailable())
     server.script = [open_stream(server, told.snapshot())]
     with server, _host(authorizer, tmp_path, server.url, **_STALENESS) as host:
-        eventually(lambda: host.metric("acls-total-count") == 1, "the snapshot is taken")
+        wait_until(lambda: host.metric("acls-total-count") == 1, "the snapshot is taken")
         assert host.metric("replica-age-ms") == -1
         assert host.reads(_NAME) == _NOT_READY
 
@@ -99,7 +99,7 @@ def test_a_file_of_the_version_before_is_used_and_becomes_one_of_this(authorizer
         _host(authorizer, tmp_path, server.url, **_STALENESS) as host,
     ):
         host.becomes(_NAME, "ALLOWED")
-        eventually(lambda: _KNOWN_AGE.search(_first_line(tmp_path)) is not None, "it is written anew")
+        wait_until(lambda: _KNOWN_AGE.search(_first_line(tmp_path)) is not None, "it is written anew")
     assert _is_used(authorizer, tmp_path, **_STALENESS)
 
 
@@ -186,5 +186,5 @@ def test_an_end_waits_for_no_upstream(authorizer: Authorizer, tmp_path: Path) ->
 
 def test_futures_are_done_by_a_thread_of_their_own(authorizer: Authorizer, tmp_path: Path) -> None:
     with _current(Told()) as server, _host(authorizer, tmp_path, server.url) as host:
-        eventually(lambda: host.do("callback") != "", "it may start")
+        wait_until(lambda: host.do("callback") != "", "it may start")
         assert host.do("callback") == "klamm-callbacks"

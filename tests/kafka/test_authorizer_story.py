@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.service import ADMIN, eventually
 from tests.kafka.acls_tool import AclsTool
 from tests.kafka.authorizer import Authorizer
 from tests.kafka.broker import BROKER, Broker, free_ports, new_cluster_id
 from tests.kafka.scene import Scene
 from tests.kafka.tools import Said, Tools
 from tests.kafka_acls_tool import Said as AclsSaid
+from tests.klamm import SUPER_USER, wait_until
 
 _READ = ("--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders")
 _WRITE = ("--allow-principal", "User:bob", "--producer", "--topic", "orders")
@@ -42,7 +42,7 @@ def _settings(scene: Scene, folder: Path) -> tuple[str, ...]:
         "authorizer.class.name=klamm.kafka.KlammAuthorizer",
         f"klamm.urls={scene.service.url}",
         f"klamm.state.dir={folder / 'acls'}",
-        f"klamm.principal={ADMIN}",
+        f"klamm.principal={SUPER_USER}",
     )
 
 
@@ -90,9 +90,9 @@ def _tell(scene: Scene, broker: Broker, authorizer: Authorizer, folder: Path) ->
         away_added = acls.run("--add", *_READ)
         away_log = broker.said()
         scene.restart()
-        eventually(lambda: acls.run("--add", *_READ).exit == 0, "Klamm is heard of again")
+        wait_until(lambda: acls.run("--add", *_READ).exit == 0, "Klamm is heard of again")
         # The change is done when the controller has it; the broker may still wait for its next attempt to follow.
-        eventually(lambda: "User:alice" in acls.run("--list", "--topic", "orders").out, "the broker has it, too")
+        wait_until(lambda: "User:alice" in acls.run("--list", "--topic", "orders").out, "the broker has it, too")
         back = acls.run("--list", "--topic", "orders")
         count = len(scene.service.acls())
     return _Told(

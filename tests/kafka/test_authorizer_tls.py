@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from tests.certificates import Authority
-from tests.e2e.service import PATIENCE_S, Service, eventually
 from tests.kafka.authorizer import Authorizer, Host
 from tests.kafka.java_stores import PASSWORD, key_store, trust_store
 from tests.kafka.upstream import repeating
+from tests.klamm import LIMIT_S, Process, over_socket, wait_until
 from tests.scripted_server import ScriptedServer
 from tests.unit.upstream.fake import Told
 
@@ -33,14 +33,14 @@ def authority(tmp_path: Path) -> Authority:
 
 
 @pytest.fixture
-def service(authorizer: Authorizer, authority: Authority, tmp_path: Path) -> Iterator[Service]:
+def service(authorizer: Authorizer, authority: Authority, tmp_path: Path) -> Iterator[Process]:
     assert authorizer
     authority.certify("server")
     (tmp_path / "klamm.toml").write_text(_TOML)
-    with Service(["--data-dir", "data"], folder=tmp_path) as running:
+    with over_socket("--data-dir", "data", folder=tmp_path) as running:
         running.http.close()
         trust = ssl.create_default_context(cafile=authority.file)
-        running.http = httpx.Client(base_url=running.url, timeout=PATIENCE_S, verify=trust)
+        running.http = httpx.Client(base_url=running.url, timeout=LIMIT_S, verify=trust)
         yield running.ready()
 
 
@@ -49,15 +49,15 @@ def _settings(kind: str, path: Path) -> dict[str, str]:
 
 
 def test_it_follows_by_its_certificate_and_no_server_that_nobody_vouches_for(
-    authorizer: Authorizer, service: Service, authority: Authority, tmp_path: Path
+    authorizer: Authorizer, service: Process, authority: Authority, tmp_path: Path
 ) -> None:
     trust = _settings("truststore", trust_store(authority, tmp_path))
     proof = _settings("keystore", key_store(authority.certify("broker", ["DNS:broker.example"]), tmp_path))
     with Host(authorizer, tmp_path, klamm_urls=service.url, **trust, **proof) as host:
-        eventually(lambda: host.reads("a") == "DENIED", "it follows")
+        wait_until(lambda: host.reads("a") == "DENIED", "it follows")
     for settings in (trust, proof):
         with Host(authorizer, tmp_path, klamm_urls=service.url, **settings) as host:
-            eventually(lambda host=host: int(host.do("figures").split()[2]) > 1, "it has tried twice")  # type: ignore[misc]
+            wait_until(lambda host=host: int(host.do("figures").split()[2]) > 1, "it has tried twice")  # type: ignore[misc]
             assert host.reads("a") == _NOT_READY
 
 
@@ -73,7 +73,7 @@ def test_a_certificate_of_another_name_is_refused(authorizer: Authorizer, author
             ScriptedServer(stream, tls=context) as server,
             Host(authorizer, tmp_path, klamm_urls=server.url, **trust) as host,
         ):
-            eventually(lambda host=host: int(host.do("figures").split()[2]) > 0, "it has tried")  # type: ignore[misc]
+            wait_until(lambda host=host: int(host.do("figures").split()[2]) > 0, "it has tried")  # type: ignore[misc]
             host.becomes("orders", answer)
             assert bool(server.seen) == (answer == "ALLOWED")
 

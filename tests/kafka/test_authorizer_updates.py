@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.service import ADMIN, Json, Service, binding
 from tests.kafka.authorizer import Authorizer, Host
 from tests.kafka.upstream import server_of
+from tests.klamm import SUPER_USER, Json, Process, acl, over_socket
 from tests.scripted_server import Answer, ScriptedServer, Step, hang_up, problem
 
 _ACL: Json = {
-    **binding("changed"),
+    **acl("changed"),
     "id": "4f3e2d1c-6b7a-4859-9c0d-1e2f3a4b5c55",
     "pattern_type": "LITERAL",
     "host": "*",
@@ -25,9 +25,9 @@ _UNAVAILABLE = problem(503, "STORE_UNAVAILABLE", "the store does not answer")
 
 
 @pytest.fixture(scope="module")
-def service(authorizer: Authorizer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(authorizer: Authorizer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     assert authorizer
-    with Service(["--data-dir", str(tmp_path_factory.mktemp("service") / "data")]) as running:
+    with over_socket("--data-dir", str(tmp_path_factory.mktemp("service") / "data")) as running:
         yield running.ready()
 
 
@@ -39,11 +39,11 @@ def silent() -> Iterator[str]:
 
 
 def _create(authorizer: Authorizer, folder: Path, *urls: str) -> str:
-    with Host(authorizer, folder, klamm_urls=",".join(urls), klamm_principal=ADMIN) as host:
+    with Host(authorizer, folder, klamm_urls=",".join(urls), klamm_principal=SUPER_USER) as host:
         return host.do("create", acls=[_ACL])
 
 
-def _names(service: Service) -> list[str]:
+def _names(service: Process) -> list[str]:
     """Those of the ACLs that are there, which then are no longer there."""
     names = [acl["resource_name"] for acl in service.acls()]
     service.delete({})
@@ -61,7 +61,7 @@ def _count_posts(server: ScriptedServer) -> int:
 
 
 def test_a_url_that_can_not_have_received_the_change_is_passed_over(
-    authorizer: Authorizer, service: Service, silent: str, tmp_path: Path
+    authorizer: Authorizer, service: Process, silent: str, tmp_path: Path
 ) -> None:
     away = [
         "https://no-such-host.invalid:8443",
@@ -76,7 +76,7 @@ def test_a_url_that_can_not_have_received_the_change_is_passed_over(
 
 @pytest.mark.parametrize("answer", [_GATEWAY, _UNAVAILABLE, hang_up], ids=["gateway", "unavailable", "hang_up"])
 def test_a_service_that_is_not_ready_is_passed_over(
-    authorizer: Authorizer, service: Service, tmp_path: Path, answer: Step
+    authorizer: Authorizer, service: Process, tmp_path: Path, answer: Step
 ) -> None:
     with server_of(lambda _: answer) as server:
         assert _create(authorizer, tmp_path, server.url, service.url) == _DONE
@@ -86,7 +86,7 @@ def test_a_service_that_is_not_ready_is_passed_over(
 
 @pytest.mark.parametrize(("status", "code"), [(503, "STORE_UNAVAILABLE"), (429, "OVERLOADED")])
 def test_a_refusal_by_which_nothing_was_written_leads_to_the_next_url(
-    authorizer: Authorizer, service: Service, tmp_path: Path, status: int, code: str
+    authorizer: Authorizer, service: Process, tmp_path: Path, status: int, code: str
 ) -> None:
     with _taking(problem(status, code, "not now")) as server:
         assert _create(authorizer, tmp_path, server.url, service.url) == _DONE
@@ -96,7 +96,7 @@ def test_a_refusal_by_which_nothing_was_written_leads_to_the_next_url(
 
 @pytest.mark.parametrize("answer", [_GATEWAY, hang_up, problem(504, "REQUEST_TIMED_OUT", "the outcome is unknown")])
 def test_a_change_that_may_have_been_made_is_not_sent_again(
-    authorizer: Authorizer, service: Service, tmp_path: Path, answer: Step
+    authorizer: Authorizer, service: Process, tmp_path: Path, answer: Step
 ) -> None:
     with _taking(answer) as server:
         said = _create(authorizer, tmp_path, server.url, service.url)
@@ -105,7 +105,7 @@ def test_a_change_that_may_have_been_made_is_not_sent_again(
     assert _names(service) == []
 
 
-def test_a_refusal_of_the_change_is_handed_on(authorizer: Authorizer, service: Service, tmp_path: Path) -> None:
+def test_a_refusal_of_the_change_is_handed_on(authorizer: Authorizer, service: Process, tmp_path: Path) -> None:
     with _taking(problem(403, "CLUSTER_AUTHORIZATION_FAILED", "not you", error_code=31)) as server:
         said = _create(authorizer, tmp_path, server.url, service.url)
         assert "ClusterAuthorizationException: Klamm refused the change: not you" in said

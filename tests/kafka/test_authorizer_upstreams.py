@@ -14,9 +14,9 @@ from app.core.digest import digest_of as digest_over
 from app.core.records import ConfigRecord, record_hash
 from app.formats.feed_events import encode
 from app.formats.feed_values import digest_of, record_fields, transaction_json
-from tests.e2e.service import eventually
 from tests.kafka.authorizer import Authorizer, Host
 from tests.kafka.upstream import changed, changed_record, one_after_the_other, repeating, unavailable, upstream
+from tests.klamm import wait_until
 from tests.scripted_server import ScriptedServer, Step, problem
 from tests.unit.upstream.fake import LATER_EPOCH, NOW, Told, stream
 
@@ -72,7 +72,7 @@ def test_an_older_state_never_replaces_a_newer_one(authorizer: Authorizer, tmp_p
     first = upstream(snapshot=stream(new.snapshot()), after=unavailable())
     with _followed(authorizer, tmp_path, first, left_behind) as host:
         host.becomes(_SECOND, "ALLOWED")
-        eventually(lambda: len(_snapshots(left_behind)) > 1, "its snapshot was asked for twice")
+        wait_until(lambda: len(_snapshots(left_behind)) > 1, "its snapshot was asked for twice")
         assert host.reads(_SECOND) == "ALLOWED"
         assert host.do("token") == new.token
 
@@ -161,10 +161,10 @@ def test_what_no_acl_can_be_is_refused_also_without_a_digest(
     odd = [line.replace(old.encode(), new.encode()) for line in lines]
     assert odd != lines
     with _followed(authorizer, tmp_path, upstream(snapshot=stream(odd), after=unavailable())) as host:
-        eventually(lambda: host.metric("feed-events-refused-total") > 0, "it is refused")
+        wait_until(lambda: host.metric("feed-events-refused-total") > 0, "it is refused")
         assert host.metric("acls-total-count") == -1
     with _followed(authorizer, tmp_path, upstream(snapshot=stream(lines), after=unavailable())) as host:
-        eventually(lambda: host.metric("acls-total-count") == 1, "without a digest it is taken")
+        wait_until(lambda: host.metric("acls-total-count") == 1, "without a digest it is taken")
 
 
 def test_a_property_that_it_does_not_know_has_no_effect_and_is_shown(authorizer: Authorizer, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_property_that_it_does_not_know_has_no_effect_and_is_shown(authorizer:
     bookmark = changed(told.bookmark(), digest=digest)
     server = upstream(snapshot=repeating([*before, change, bookmark], lambda: bookmark), after=unavailable())
     with _followed(authorizer, tmp_path, server) as host:
-        eventually(lambda: host.metric("unknown-properties-count") == 1, "the property is counted")
+        wait_until(lambda: host.metric("unknown-properties-count") == 1, "the property is counted")
         assert host.reads(_FIRST) == "ALLOWED"
         assert host.metric("feed-events-refused-total") == 0
 

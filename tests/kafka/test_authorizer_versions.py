@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.service import ADMIN, binding, eventually
 from tests.kafka.acls_tool import AclsTool
 from tests.kafka.authorizer import Authorizer
 from tests.kafka.broker import Broker, free_ports, new_cluster_id
 from tests.kafka.jars import Kafka, NotToBeHadError, find_kafka
 from tests.kafka.scene import Scene
 from tests.kafka.wire import ALLOWED, REFUSED, Wire
+from tests.klamm import SUPER_USER, acl, wait_until
 
 _OLDEST, _NEWEST = "3.7.2", "4.4.0"
 _POM = Path(__file__).with_name("bare.xml")
 _READ = ("--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders")
-_TWO_PHASE_COMMIT = binding("t", "User:alice", "TWO_PHASE_COMMIT", resource_type="TRANSACTIONAL_ID")
+_TWO_PHASE_COMMIT = acl("t", "User:alice", "TWO_PHASE_COMMIT", resource_type="TRANSACTIONAL_ID")
 """An operation that Kafka has since 4.1."""
 _LIST = ("--list", "--topic", "orders")
 
@@ -34,7 +34,7 @@ def test_it_decides_and_changes_acls(authorizer: Authorizer, tmp_path: Path, ver
     settings = (
         f"authorizer.class.name=klamm.kafka.{name}",
         f"klamm.urls={scene.service.url}",
-        f"klamm.principal={ADMIN}",
+        f"klamm.principal={SUPER_USER}",
         f"klamm.state.dir={tmp_path / 'acls'}",
         f"klamm.decision.log.path={tmp_path / 'log'}",
     )
@@ -47,18 +47,18 @@ def test_it_decides_and_changes_acls(authorizer: Authorizer, tmp_path: Path, ver
         ):
             assert wire.describe("orders") == {"orders": REFUSED}
             assert acls.run("--add", *_READ).exit == 0
-            eventually(lambda: wire.describe("orders") == {"orders": ALLOWED}, "the ACL holds")
+            wait_until(lambda: wire.describe("orders") == {"orders": ALLOWED}, "the ACL holds")
             assert "User:alice" in acls.run(*_LIST).out
             scene.service.create(_TWO_PHASE_COMMIT)
-            scene.service.create(binding("at-klamm"))
-            eventually(lambda: wire.describe("at-klamm") == {"at-klamm": ALLOWED}, "so does one of Klamm")
+            scene.service.create(acl("at-klamm"))
+            wait_until(lambda: wire.describe("at-klamm") == {"at-klamm": ALLOWED}, "so does one of Klamm")
             assert len(scene.service.acls()) == 3
             # An older Kafka can't list what it has no name for, but all else.
             listed = acls.run("--list").out
             assert "at-klamm" in listed
             assert ("TWO_PHASE_COMMIT" in listed) == (version == _NEWEST)
             assert acls.run("--remove", "--force", *_READ).exit == 0
-            eventually(lambda: wire.describe("orders") == {"orders": REFUSED}, "the ACL holds no more")
+            wait_until(lambda: wire.describe("orders") == {"orders": REFUSED}, "the ACL holds no more")
             assert "User:alice" not in acls.run(*_LIST).out
     finally:
         scene.service.stop()

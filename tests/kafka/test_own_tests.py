@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.service import Service
 from tests.kafka.authorizer import Authorizer
 from tests.kafka.jars import Kafka, NotToBeHadError, find_kafka
 from tests.kafka.own.suite import CLASSES, POM, PRIVATE, Suite, under_klamm
+from tests.klamm import over_socket
 
 _TIMEOUT_S = 600
 _UNIT, _OPERATIONS, *_, _REQUESTS = CLASSES
@@ -34,7 +34,7 @@ def own() -> Kafka:
 @pytest.fixture(scope="module")
 def suite(authorizer: Authorizer, own: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
     folder = tmp_path_factory.mktemp("own")
-    with Service(["--data-dir", str(folder / "klamm")]).ready() as service:
+    with over_socket("--data-dir", str(folder / "klamm")).ready() as service:
         yield under_klamm(authorizer, own, service, folder)
 
 

@@ -5,10 +5,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.e2e.service import Service
 from tests.kafka.authorizer import build
 from tests.kafka.jars import find_kafka
 from tests.kafka.own.suite import CLASSES, POM, PRIVATE, Suite, under_klamm
+from tests.klamm import over_socket
 
 _TIMEOUT_S = 7_200
 
@@ -38,7 +38,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         authorizer = build(find_kafka(), folder / "plugin")
-        with Service(["--data-dir", str(folder / "klamm")]).ready() as service:
+        with over_socket("--data-dir", str(folder / "klamm")).ready() as service:
             ours = under_klamm(authorizer, own, service, folder)
             lost = [test for name in chosen for test in _compared(name, Suite(own, ""), ours, folder)]
     return 1 if lost else 0

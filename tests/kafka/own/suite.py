@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from tests.e2e.service import Service
 from tests.kafka.authorizer import Authorizer
 from tests.kafka.broker import LOGGING
 from tests.kafka.jars import Kafka
+from tests.klamm import Process
 
 POM = Path(__file__).with_name("pom.xml")
 CLASSES = (
@@ -97,7 +97,7 @@ def _read(report: Path) -> Outcome:
     return Outcome(frozenset(passed), failed)
 
 
-def under_klamm(authorizer: Authorizer, own: Kafka, service: Service, folder: Path) -> Suite:
+def under_klamm(authorizer: Authorizer, own: Kafka, service: Process, folder: Path) -> Suite:
     """The suite with the plugin under StandardAuthorizer's name."""
     classes = folder / "shim"
     classpath = f"{authorizer.jar}:{own.classpath}"

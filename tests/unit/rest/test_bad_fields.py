@@ -6,9 +6,8 @@ import pytest
 
 from tests.cases import each_case
 from tests.e2e.bodies import BODIES, JSON_TYPE, pointers, refusal
-from tests.e2e.service import Json
 from tests.e2e.spoiling import changed, documented_posts, places, pointer, schema_of, spoiled
-from tests.klamm import InProcess
+from tests.klamm import InProcess, Json
 
 every_route = each_case("path", BODIES)
 

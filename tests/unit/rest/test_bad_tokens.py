@@ -7,8 +7,7 @@ from typing import Any
 
 from tests.cases import each_case
 from tests.e2e.bodies import BODIES, refusal
-from tests.e2e.service import context
-from tests.klamm import InProcess, acl
+from tests.klamm import InProcess, acl, context
 
 
 def cursor_of(values: object) -> str:
