@@ -14,6 +14,7 @@ from app.core.collection import collection_paused
 from tests import left_out
 from tests.planted import gather, judge
 from tests.postgres import Postgres
+from tests.process_guard import may_start_processes
 
 # A background job and nohup ignore these signals, and whatever they start would: what tests start must heed them. A
 # handler ends with exec, so this process goes on to ignore them and its children do not.
@@ -125,8 +126,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     """The run's server; `.new_store()` is a database of one's own."""
-    with Postgres(tmp_path_factory.mktemp("postgres") / "data") as server:
+    with may_start_processes():
+        server = Postgres(tmp_path_factory.mktemp("postgres") / "data")
+        server.start()
+    try:
         yield server
+    finally:
+        with may_start_processes():
+            server.stop()
 
 
 @pytest.fixture
