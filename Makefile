@@ -19,7 +19,7 @@ help: ## Show this list
 
 # Wheels only: a source distribution runs code of its own and fetches build tools that no hash covers. PySpark has no
 # wheel: it comes after all others, built by the setuptools that is locked here, and so is Klamm itself.
-# --no-deps: a lock is whole (tests/architecture/test_supply_chain.py). Asked for dependencies too, pip looks for the
+# --no-deps: a lock is whole (gate/architecture/test_supply_chain.py). Asked for dependencies too, pip looks for the
 # newest release of what another package wants with an extra, pytest-cov's coverage[toml], and refuses it for its hash.
 # pip is not quiet: what it fetches and builds takes a minute or more, and must be seen to move.
 LOCKED_ALONE = awk '/^[^ \t\#]/ { is = /^$(1)==/ } is' requirements-dev.lock
@@ -90,17 +90,16 @@ format: $(STAMP) ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix-only --quiet .
 
-GATE_TESTS := $(BIN)/pytest tests/unit tests/architecture tests/differential -m 'not slow and not long' -q -p no:cacheprovider \
-	--hypothesis-profile check -n 3 --dist worksteal
+LAWS := $(BIN)/pytest tests/laws -m 'not slow and not long' -q -p no:cacheprovider --hypothesis-profile check
 
 # Without its cache mypy takes a core for 20 s: the tests have the other one.
 .PHONY: check
-check: $(STAMP) ## Format, lint, types, layers, unit tests: green at every commit
+check: $(STAMP) ## Format, lint, types, layers, laws of core with few draws: green at every commit
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
-	@echo '$(BIN)/mypy, beside $(GATE_TESTS)'
-	@$(BIN)/mypy >.venv/mypy.txt 2>&1 & types=$$!; $(GATE_TESTS); tests=$$?; \
+	@echo "$(BIN)/mypy, beside $(LAWS)"
+	@$(BIN)/mypy >.venv/mypy.txt 2>&1 & types=$$!; $(LAWS); tests=$$?; \
 	wait $$types; types=$$?; cat .venv/mypy.txt; exit $$((tests ? tests : types))
 
 .PHONY: openapi
@@ -143,8 +142,8 @@ SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder \
 	--reruns 1 --only-rerun 'never came true|TimeoutError|TimeoutException|TimeoutExpired|ReadTimeout'
 
 .PHONY: test
-test: $(STAMP) ## The suite, without what takes long beside what it adds; the last lines say what is left to test-full
-	@$(BIN)/pytest -q -rsfE -m 'not full' $(SIDE_BY_SIDE)
+test: $(STAMP) ## The gate: tests/gate in a fixed order, drawn the same each time; K=NAME for the tests of a name
+	@$(BIN)/pytest tests/gate -q -rsfE -m 'not full' -p no:randomly --hypothesis-profile gate -n 3 --dist worksteal $(if $(K),-k '$(K)')
 
 .PHONY: test-full
 test-full: $(STAMP) ## The whole suite, as .ci/run runs it
@@ -152,18 +151,18 @@ test-full: $(STAMP) ## The whole suite, as .ci/run runs it
 
 # CHANGED=1: the test files that meet what differs from $BASE (the merge base), within MINUTES. DUE=1: one part of all.
 .PHONY: proof
-proof: $(STAMP) ## Tests by what they meet: CHANGED=1 those of a change (MINUTES=25), DUE=1 the part whose turn it is, SEED=7 as drawn
+proof: $(STAMP) ## What the gate leaves, in tests/proof: all, or CHANGED=1 what a change meets (MINUTES=25), or DUE=1 the part whose turn it is; SEED=7 as drawn
 	@exec $(BIN)/python -m tests.proof.run $(if $(filter 1,$(CHANGED)),--changed) $(if $(filter 1,$(DUE)),--due) \
 	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) \
 	  $(if $(filter 1,$(TIMES)),--record-times) $(if $(filter 1,$(LIST)),--list)
 
 .PHONY: test-kafka
 test-kafka: $(STAMP) ## A real Kafka broker with Klamm's authorizer, by its own console tools (needs a JDK 17 or newer, and Maven); a part of `make test-full`
-	@$(BIN)/pytest -q -rs tests/kafka tests/e2e/test_java_client.py
+	@$(BIN)/pytest -q -rs tests/proof/kafka tests/proof/e2e/test_java_client.py
 
 .PHONY: test-kafka-own
 test-kafka-own: $(STAMP) ## All of Kafka's own tests of authorizers, under its own one and under the plugin (half an hour); CLASSES=... for some
-	@$(BIN)/python -m tests.kafka.own.run $(CLASSES)
+	@$(BIN)/python -m tests.proof.kafka.own.run $(CLASSES)
 
 .PHONY: campaign
 campaign: $(STAMP) ## Half an hour of faults drawn by a seed for services, followers and a broker; SEED=2, MINUTES=5 (needs a JDK, and Maven)
@@ -183,9 +182,9 @@ plugin: ## Build build/plugin/klamm-kafka-authorizer.jar, a Kafka broker's own a
 	mvn --batch-mode --quiet --file plugin/pom.xml -DskipTests package
 	@ls -l build/plugin/klamm-kafka-authorizer.jar
 
-# Counted lines make a service several times slower, so a test of overload may fail here that passes in `make test`.
+# Counted lines make a service several times slower, so a test of overload may fail here that passes in `make test-full`.
 .PHONY: coverage
-coverage: $(STAMP) ## `make test` with branch coverage, processes included: core 100 %, overall 95 % or more
+coverage: $(STAMP) ## The whole suite with branch coverage, processes included: core 100 %, overall 95 % or more
 	$(BIN)/coverage erase
 	-$(BIN)/coverage run -m pytest -q -m 'not full' $(SIDE_BY_SIDE)
 	$(BIN)/coverage combine --quiet

@@ -23,19 +23,19 @@ _NEVER_SKIPPED = (_SPARK, _SIGNALS)
 """CI runs these on every machine; `make test` alone goes without them."""
 
 _PLACES = {
-    "tests/kafka/": _BROKER,
-    "tests/e2e/test_java_client.py": _CLIENTS,
+    "tests/proof/kafka/": _BROKER,
+    "tests/proof/e2e/test_java_client.py": _CLIENTS,
     **{
-        f"tests/clients/test_{name}.py": _CLIENTS
+        f"tests/proof/clients/test_{name}.py": _CLIENTS
         for name in ("examples", "generated_clients", "make_clients", "readmes")
     },
-    "tests/e2e/test_report_in_a_browser.py": "the report in a browser",
-    "tests/e2e/test_console_in_a_browser.py": "the console in a browser",
-    "tests/e2e/test_pipeline_demo.py": "the pipeline's demo",
-    "tests/cluster/": "a Spark cluster",
-    "tests/pipeline/test_export_killed.py": _FAULTS,
+    "tests/proof/e2e/test_report_in_a_browser.py": "the report in a browser",
+    "tests/proof/e2e/test_console_in_a_browser.py": "the console in a browser",
+    "tests/proof/e2e/test_pipeline_demo.py": "the pipeline's demo",
+    "tests/proof/cluster/": "a Spark cluster",
+    "tests/proof/pipeline/test_export_killed.py": _FAULTS,
     **{
-        f"tests/pipeline/test_{name}.py": _SPARK
+        f"tests/proof/pipeline/test_{name}.py": _SPARK
         for name in (
             "ending",
             "folding",
@@ -49,17 +49,21 @@ _PLACES = {
             "usage",
         )
     },
-    "tests/e2e/test_expiry_on_followers.py": _SIGNALS,
+    "tests/proof/e2e/test_expiry_on_followers.py": _SIGNALS,
     **{
-        f"tests/e2e/test_{name}.py": _FAULTS
+        f"tests/proof/e2e/test_{name}.py": _FAULTS
         for name in ("damaged_feed", "failover", "feed_under_fire", "other_history", "outage", "rolling_restart")
     },
     **{f"tests/deploy/test_{name}.py": _FETCHED for name in ("check_deploy", "image_contents", "wheel")},
-    "tests/integration/test_openapi_lint.py": _FETCHED,
-    "tests/e2e/test_schemathesis.py": _DRAWS,
+    "tests/proof/integration/test_openapi_lint.py": _FETCHED,
+    "tests/proof/e2e/test_schemathesis.py": _DRAWS,
 }
 
-_DRAWN = tuple(f"tests/{room}/" for room in ("differential", "unit/core", "unit/formats", "unit/rest", "unit/runtime"))
+_DRAWN = (
+    "tests/laws/",
+    "tests/gate/differential/",
+    *(f"tests/{level}/unit/{room}/" for level in ("gate", "proof") for room in ("core", "formats", "rest", "runtime")),
+)
 """Here `slow` marks long draws and searches, of which all other tests of the room are a part; elsewhere whole tests."""
 
 _left_out: Counter[str] = Counter()

@@ -1,7 +1,7 @@
 """Settings that make Spark quicker for small queries; the results are the same.
 
 Spark plans again after each stage, and compiles each query: more work than these queries are. Commands and the demo run
-with Spark's defaults, and tests/cluster compares what all jobs write with and without these settings.
+with Spark's defaults, and tests/proof/cluster compares what all jobs write with and without these settings.
 """
 
 import contextlib

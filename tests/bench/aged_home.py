@@ -21,7 +21,7 @@ from app.formats.database_url import DatabaseUrl
 from app.pipeline.jobs import export, ingest, snapshot
 from app.store.writing.acl_store import PostgresAclStore
 from tests.bench.workload import Question, realistic
-from tests.pipeline.histories import run_job
+from tests.proof.pipeline.histories import run_job
 from tests.updates import create, delete
 
 _BEGAN = datetime(2026, 10, 1, tzinfo=UTC)

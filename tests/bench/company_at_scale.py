@@ -19,7 +19,7 @@ from app.pipeline.history.schemas import ACLS, DECISIONS
 from app.pipeline.history.snapshot import Snapshot, save_snapshot
 from app.pipeline.spark.session import SessionOptions, spark_session
 from app.pipeline.spark.storage import Home
-from tests.pipeline.logs import save_log
+from tests.proof.pipeline.logs import save_log
 
 _TEAM, _APP = 500, 40
 _DAY_S = 86_400

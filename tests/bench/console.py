@@ -12,7 +12,7 @@ from tests.bench.processes import Served, cpu_s, klamm_serve, wait_until_ready
 from tests.bench.report import Row, Section, Table, percentile, prose
 from tests.bench.stored import size_of
 from tests.bench.workload import Workload, realistic
-from tests.e2e.chromium import Page
+from tests.proof.e2e.chromium import Page
 
 _ROUNDS, _QUICK_ROUNDS = 10, 1
 _WINDOWS, _QUICK_WINDOWS = 100, 10

@@ -6,8 +6,8 @@ from pathlib import Path
 from tests.bench.pipeline import cost_of, run_module
 from tests.bench.processes import all_cores
 from tests.bench.report import Row, Section, Table, prose
-from tests.cluster.stages import event_log, largest_stage
-from tests.cluster.standalone import Cluster, driver_environment, found_java_home
+from tests.proof.cluster.stages import event_log, largest_stage
+from tests.proof.cluster.standalone import Cluster, driver_environment, found_java_home
 
 _ACLS, _QUICK_ACLS = 1_000_000, 20_000
 _EXECUTOR = "3g"

@@ -22,9 +22,9 @@ from tests.campaign.restarts import count_snapshots
 from tests.campaign.restores import WAYS, Restores
 from tests.campaign.stage import SERVICES, Stage
 from tests.campaign.writers import Writer
-from tests.kafka.authorizer import build
-from tests.kafka.jars import find_kafka
 from tests.klamm import ROOT
+from tests.proof.kafka.authorizer import build
+from tests.proof.kafka.jars import find_kafka
 
 _FORGED_S = 600.0
 _FORGED_FROM_MINUTES = 14

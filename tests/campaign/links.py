@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from enum import Enum
 
-from tests.e2e.relay import relay_to
+from tests.proof.e2e.relay import relay_to
 
 NOBODY = "nobody"
 _NOBODY_URL = "http://127.0.0.1:9"

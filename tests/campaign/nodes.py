@@ -15,11 +15,11 @@ import httpx
 
 from tests.campaign.clocks import Clocks, inherited
 from tests.campaign.links import Link
-from tests.kafka.authorizer import Authorizer, Host
-from tests.kafka.broker import Broker, free_ports, new_cluster_id
-from tests.kafka.jvm import Jvm
-from tests.kafka.wire import ALLOWED, REFUSED, Wire
 from tests.klamm import Json, Process, action, context, over_socket
+from tests.proof.kafka.authorizer import Authorizer, Host
+from tests.proof.kafka.broker import Broker, free_ports, new_cluster_id
+from tests.proof.kafka.jvm import Jvm
+from tests.proof.kafka.wire import ALLOWED, REFUSED, Wire
 
 WHO = "User:alice"
 _ASKED_S = 4.0

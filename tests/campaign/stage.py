@@ -11,7 +11,7 @@ from tests.campaign.clocks import Clocks
 from tests.campaign.links import NOBODY, Link, LinkState
 from tests.campaign.nodes import BrokerNode, HostNode, Node, ServiceNode
 from tests.campaign.store import CampaignStore
-from tests.kafka.authorizer import Authorizer
+from tests.proof.kafka.authorizer import Authorizer
 
 SERVICES = ("one", "two")
 """Those on the primary."""

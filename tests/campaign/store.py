@@ -11,8 +11,8 @@ from app.formats.database_url import DatabaseUrl
 from app.store.writing.acl_store import PostgresAclStore
 from tests.campaign.clocks import Clocks, inherited
 from tests.campaign.links import Link
-from tests.e2e.clusters import copy, standby_of
 from tests.postgres import Frozen, Postgres, run, sql
+from tests.proof.e2e.clusters import copy, standby_of
 from tests.updates import create, topic
 
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.campaign.journal import Journal
-from tests.kafka.authorizer import Authorizer, Host, build
-from tests.kafka.broker import free_ports
-from tests.kafka.jars import find_kafka
 from tests.klamm import ROOT, Process, acl, action, over_socket
 from tests.postgres import Postgres, sql
+from tests.proof.kafka.authorizer import Authorizer, Host, build
+from tests.proof.kafka.broker import free_ports
+from tests.proof.kafka.jars import find_kafka
 from tests.surroundings import without_ours
 
 BEFORE = "57116b2"

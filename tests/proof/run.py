@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument("--changed", action="store_true", help="the test files that meet what differs from $BASE")
     which.add_argument("--due", action="store_true", help="the part whose turn it is")
     parser.add_argument("--minutes", type=float, default=25.0, help="with --changed: stop picking there")
-    parser.add_argument("--folder", default="tests", help="whose test files")
+    parser.add_argument("--folder", default="tests/proof", help="whose test files")
     parser.add_argument("--seed", type=int, help="draw as in the run that printed it")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--record-times", action="store_true", help=f"write {TIMES}, in a run of all test files")

@@ -1,0 +1,183 @@
+import json
+
+import pytest
+
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.registry import format_named, recognise
+from tests.acl_sets import bindings_of, problems_of, written
+from tests.cases import each_case
+
+FORMAT = format_named("confluent")
+ACL = AclBinding(
+    ResourceType.TOPIC,
+    'orders "é"',
+    PatternType.PREFIXED,
+    "User:CN=a, O=b",
+    "*",
+    AclOperation.READ,
+    AclPermissionType.ALLOW,
+)
+FIELDS = {
+    "resource_type": "TOPIC",
+    "resource_name": 'orders "é"',
+    "pattern_type": "PREFIXED",
+    "principal": "User:CN=a, O=b",
+    "host": "*",
+    "operation": "READ",
+    "permission": "ALLOW",
+}
+ABOUT = {"kind": "KafkaAcl", "metadata": {"self": "http://x"}, "cluster_id": "c1"}
+
+
+def raw(value: object, indentation: int | None = None) -> bytes:
+    return json.dumps(value, indent=indentation).encode()
+
+
+@each_case(
+    "value",
+    [
+        {"kind": "KafkaAclList", "metadata": {"self": "http://x", "next": None}, "data": [{**ABOUT, **FIELDS}]},
+        {"data": [FIELDS]},
+        FIELDS,
+        {**ABOUT, **FIELDS},
+        {**FIELDS, **ABOUT},
+    ],
+)
+@each_case("indentation", [None, 2])
+def test_every_shape_is_recognised_and_read(value: object, indentation: int | None) -> None:
+    content = raw(value, indentation)
+    assert recognise(content) is FORMAT
+    assert bindings_of(b"\n " + content + b"\n") == [ACL]
+
+
+def test_it_is_written_as_a_batch() -> None:
+    assert json.loads(written(FORMAT, [ACL])) == {"data": [FIELDS]}
+
+
+def test_klamms_own_json_is_not_taken_for_it() -> None:
+    line = json.dumps({**FIELDS, "permission_type": "ALLOW"}).encode()
+    found = recognise(line)
+    assert found is not None
+    assert found.name == "jsonl"
+
+
+@each_case(
+    ("value", "problem"),
+    [
+        ({"data": [{**FIELDS, "host": None}]}, "1: `host`: the value is not text; write a string"),
+        ({"data": [{**FIELDS, "hots": "*"}]}, "1: `hots`: there is no such field; remove it"),
+        ({"data": [{k: v for k, v in FIELDS.items() if k != "host"}]}, "1: `host`: the field is missing"),
+        ({"data": [{**FIELDS, "operation": "FLY"}]}, "1: `operation`: `FLY` is not a value that Kafka knows"),
+        ({"data": [{**FIELDS, "pattern_type": "ANY"}]}, "1: patternType must not be ANY"),
+        ({"data": [7]}, "1: not an object; write one with the fields of a binding"),
+        ({"data": {}}, "1: not JSON: Expecting '['"),
+        ({"data": [], "host": "*"}, "1: `host`: there is no such field; remove it"),
+        ({"kind": "KafkaTopicList", "data": []}, "1: `kind`: neither KafkaAclList nor KafkaAcl"),
+        ({}, "1: `resource_type`: the field is missing"),
+        ([], "1: it holds no ACLs in the format confluent"),
+        (
+            {"kind": "KafkaAclList", "metadata": {"next": "http://x?page=2"}, "data": [FIELDS]},
+            "1: `next`: there are more",
+        ),
+        ([{k: v for k, v in FIELDS.items() if k != "host"}], "1: `host`: the field is missing; Confluent's CLI leaves"),
+        ([FIELDS, 7], "1: not an object"),
+    ],
+)
+def test_what_is_wrong_is_told_by_its_field(value: object, problem: str) -> None:
+    assert problems_of(raw(value), FORMAT)[0].startswith(problem)
+
+
+def test_a_key_that_comes_twice_is_told() -> None:
+    twice = raw(FIELDS)[:-1] + b', "principal": "User:b"}'
+    assert problems_of(b'{"data": [\n' + twice + b"]}", FORMAT) == [
+        "2: `principal`: the key comes more than once; write it once"
+    ]
+    assert problems_of(twice, FORMAT)[0] == "1: `principal`: the key comes more than once; write it once"
+    assert problems_of(b'{"data": [],\n"data": []}', FORMAT) == [
+        "2: `data`: the key comes more than once; write it once"
+    ]
+
+
+@pytest.mark.parametrize("value", [{"data": [FIELDS]}, FIELDS])
+def test_what_follows_is_told(value: object) -> None:
+    assert problems_of(raw(value) + b"\n{}", FORMAT)[-1] == "2: not JSON: Extra data (column 1)"
+
+
+def test_an_acl_is_known_by_its_line() -> None:
+    content = b'{"data": [\n' + raw(FIELDS) + b",\n\n" + raw({**FIELDS, "host": ""}) + b"]}"
+    assert problems_of(content) == ["4: Host pattern cannot be null or empty"]
+
+
+# what `confluent kafka acl list` prints (confluentinc/cli, test/fixtures/output/kafka/acl)
+
+
+CLI_JSON = """\
+[
+  {
+    "principal": "User:sa-12345",
+    "permission": "ALLOW",
+    "operation": "READ",
+    "host": "*",
+    "resource_type": "TOPIC",
+    "resource_name": "test-topic",
+    "pattern_type": "LITERAL"
+  }
+]
+"""
+CLI_YAML = """\
+- principal: User:sa-12345
+  permission: ALLOW
+  operation: READ
+  host: '*'
+  resource_type: TOPIC
+  resource_name: test-topic
+  pattern_type: LITERAL
+"""
+CLI_TABLE = """\
+    Principal   | Permission | Operation | Host | Resource Type | Resource Name | Pattern Type  
+----------------+------------+-----------+------+---------------+---------------+---------------
+  User:sa-12345 | ALLOW      | READ      | *    | TOPIC         | test-topic    | LITERAL       
+"""  # noqa: W291 - as it is printed
+LISTED = AclBinding(
+    ResourceType.TOPIC,
+    "test-topic",
+    PatternType.LITERAL,
+    "User:sa-12345",
+    "*",
+    AclOperation.READ,
+    AclPermissionType.ALLOW,
+)
+
+
+@pytest.mark.parametrize("text", [CLI_JSON, CLI_YAML], ids=["json", "yaml"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_the_cli_lists_is_read(text: str, end: str) -> None:
+    content = text.replace("\n", end).encode()
+    assert recognise(content) is FORMAT
+    assert bindings_of(b"\xef\xbb\xbf" + content) == [LISTED]
+
+
+def test_without_a_host_which_the_cli_leaves_out_for_the_cloud_nothing_is_guessed() -> None:
+    for text, line in ((CLI_JSON, 2), (CLI_YAML, 1)):
+        without = "".join(each for each in text.splitlines(keepends=True) if "host" not in each)
+        assert recognise(without.encode()) is FORMAT
+        (problem,) = problems_of(without.encode())
+        assert problem.startswith(
+            f"{line}: `host`: the field is missing; Confluent's CLI leaves it out for Confluent Cloud"
+        )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("  operation: READ\n", "", "1: `operation`: the field is missing"),
+        ("ALLOW", "no", "1: `permission`: the value is not text"),
+        ("ALLOW", "PERMIT", "1: `permission_type`: `PERMIT` is not a value that Kafka knows"),
+        ("  host", "  hots: x\n  host", "1: `hots`: there is no such field"),
+        ("test-topic", "test-to...\n- x", "8: not YAML"),
+    ],
+)
+def test_a_listing_in_yaml_that_can_not_be_read_is_told(old: str, new: str, problem: str) -> None:
+    found = problems_of(CLI_YAML.replace(old, new, 1).encode())
+    assert found[0].startswith(problem), found

@@ -1,0 +1,315 @@
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from app.core.kafka.bindings import AclBinding, NewAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.registry import format_named, recognise
+from tests.acl_sets import bindings_of, problems_of, written
+from tests.cases import each_case
+
+FORMAT = format_named("kafka-acls")
+HEADER = "Current ACLs for resource `ResourcePattern(resourceType=TOPIC, name=orders-, patternType=PREFIXED)`:\n"
+ENTRY = "\t(principal=User:CN=a b, O=x, host=*, operation=DESCRIBE_CONFIGS, permissionType=ALLOW)\n"
+OLD = (
+    "Current ACLs for resource `Topic:PREFIXED:orders-`: \n "
+    "\tUser:CN=a b, O=x has Allow permission for operations: DescribeConfigs from hosts: * \n\n"
+)
+ORDERS = AclBinding(
+    ResourceType.TOPIC,
+    "orders-",
+    PatternType.PREFIXED,
+    "User:CN=a b, O=x",
+    "*",
+    AclOperation.DESCRIBE_CONFIGS,
+    AclPermissionType.ALLOW,
+)
+
+
+def acl(name: str = "t", principal: str = "User:a", host: str = "*") -> AclBinding:
+    return AclBinding(
+        ResourceType.TOPIC, name, PatternType.LITERAL, principal, host, AclOperation.READ, AclPermissionType.ALLOW
+    )
+
+
+def test_it_is_written_as_kafka_acls_prints_it() -> None:
+    group = AclBinding(
+        ResourceType.GROUP, "g", PatternType.LITERAL, "User:b", "::1", AclOperation.READ, AclPermissionType.DENY
+    )
+    other = AclBinding(
+        ResourceType.TOPIC,
+        "orders-",
+        PatternType.PREFIXED,
+        "User:b",
+        "10.0.0.0/8",
+        AclOperation.ALL,
+        AclPermissionType.DENY,
+    )
+    assert written(FORMAT, [ORDERS, other, group]).decode() == (
+        f"{HEADER}{ENTRY}\t(principal=User:b, host=10.0.0.0/8, operation=ALL, permissionType=DENY)\n\n"
+        "Current ACLs for resource `ResourcePattern(resourceType=GROUP, name=g, patternType=LITERAL)`:\n"
+        "\t(principal=User:b, host=::1, operation=READ, permissionType=DENY)\n\n"
+    )
+
+
+@each_case(
+    "text",
+    [
+        HEADER + ENTRY + "\n",
+        HEADER + ENTRY.rstrip(),
+        (HEADER + ENTRY).replace("\n", "\r\n"),
+        HEADER.replace("Current", "Adding").replace("`:", "`: ") + " " + ENTRY + "\n",
+        "ACLs for principal `User:CN=a b, O=x`\n" + HEADER + ENTRY + "\n",
+        f"Acl (pattern={HEADER.split('`')[1]}, entry={ENTRY.strip()}) already exists.\n",
+        OLD,
+    ],
+)
+def test_every_shape_of_the_text_is_read(text: str) -> None:
+    assert recognise(text.encode()) is FORMAT
+    assert bindings_of(text.encode()) == [ORDERS]
+
+
+@pytest.mark.parametrize(
+    ("header", "name", "resource_type", "pattern_type"),
+    [
+        ("Topic:orders", "orders", ResourceType.TOPIC, PatternType.LITERAL),
+        ("Group:PREFIXED:a:b", "a:b", ResourceType.GROUP, PatternType.PREFIXED),
+        ("TransactionalId:LITERAL:*", "*", ResourceType.TRANSACTIONAL_ID, PatternType.LITERAL),
+        ("Cluster:LITERAL:kafka-cluster", "kafka-cluster", ResourceType.CLUSTER, PatternType.LITERAL),
+        ("DelegationToken:LITERAL:x", "x", ResourceType.DELEGATION_TOKEN, PatternType.LITERAL),
+    ],
+)
+def test_old_resources_are_read(header: str, name: str, resource_type: ResourceType, pattern_type: PatternType) -> None:
+    text = (
+        f"Current ACLs for resource `{header}`: \n \tUser:a has Deny permission for operations: All from hosts: ::1\n"
+    )
+    assert bindings_of(text.encode()) == [
+        AclBinding(resource_type, name, pattern_type, "User:a", "::1", AclOperation.ALL, AclPermissionType.DENY)
+    ]
+
+
+@each_case(
+    "binding",
+    [
+        acl(principal="User:uid=1, host=db1, operation=READ, permissionType=ALLOW)"),
+        acl(name="a, patternType=LITERAL)`:"),
+        acl(name="x, name=y"),
+        acl(principal="User:a\u2028b\x0bc\x85d"),
+        acl(principal="User:"),
+        acl(host="a b)"),
+    ],
+)
+def test_texts_that_look_like_the_format_are_read_back(binding: AclBinding) -> None:
+    assert bindings_of(written(FORMAT, [binding])) == [binding]
+
+
+@each_case(
+    ("lines", "problem"),
+    [
+        ([HEADER, "\n", ENTRY], "3: an entry without a resource above it"),
+        ([ENTRY], "1: an entry without a resource above it"),
+        ([HEADER, "[2026] WARN no log4j\n", ENTRY], "2: neither a resource nor an entry"),
+        ([HEADER, ENTRY.replace("\t", "")], "2: neither a resource nor an entry"),
+        ([HEADER, ENTRY.replace("\t", "\t\t")], "2: neither a resource nor an entry"),
+        ([HEADER, ENTRY.replace("host=", "hast=")], "2: neither a resource nor an entry"),
+        ([HEADER, ENTRY.replace("ALLOW)", "ALLOW")], "2: neither a resource nor an entry"),
+        ([HEADER, ENTRY.replace("DESCRIBE_CONFIGS", "UNKNOWN")], "2: Invalid operation UNKNOWN"),
+        ([HEADER, ENTRY.replace("DESCRIBE_CONFIGS", "FLY")], "2: `operation`: `FLY` is not a value that Kafka knows"),
+        ([HEADER.replace("TOPIC", "Topic"), ENTRY], "2: `resource_type`: `Topic` is not a value that Kafka knows"),
+        (["Current ACLs for resource `?`:\n", ENTRY], "1: a resource that can't be read"),
+        (
+            ["Are you sure you want to remove ACLs: \n", " " + ENTRY],
+            "1: neither a resource nor an entry",
+        ),
+        (
+            ["Acl (pattern=x), entry=(principal=a), entry=(principal=b)) already exists.\n"],
+            "1: expected one `, entry=(principal=`",
+        ),
+    ],
+)
+def test_a_line_that_kafka_acls_does_not_print_there_is_told(lines: list[str], problem: str) -> None:
+    assert problems_of("".join(lines).encode(), FORMAT)[0].startswith(problem)
+
+
+def test_an_entry_never_goes_to_the_resource_of_another_block() -> None:
+    text = HEADER + ENTRY + "\nCurrent ACLs for resource `ResourcePattern(what)`:\n" + ENTRY
+    assert [each.partition(":")[0] for each in problems_of(text.encode())] == ["4", "5"]
+
+
+def test_a_long_text_is_read_line_by_line() -> None:
+    class Lines(io.RawIOBase):
+        """A text without end, which nobody may read as a whole."""
+
+        def __init__(self) -> None:
+            self.given = 0
+
+        def readline(self, size: int | None = -1) -> bytes:
+            assert size is not None
+            assert 0 < size <= 1024 * 1024
+            self.given += 1
+            return HEADER.encode() if self.given == 1 else ENTRY.encode()
+
+    found = FORMAT.read(Lines())  # type: ignore[arg-type]  # only its lines are asked for
+    assert [next(found) for _ in range(1_000)] == [(at, NewAcl(ORDERS)) for at in range(2, 1_002)]
+
+
+def test_what_kafkas_own_classes_print_is_read_right() -> None:
+    """The text comes from Kafka 4.3.1 (`kafka_acls_list.txt`; how it was made stands in `PrintAcls.java`)."""
+    folder = Path(__file__).parent / "fixtures"
+    text = (folder / "kafka_acls_list.txt").read_bytes()
+    expected = bindings_of((folder / "kafka_acls_list.jsonl").read_bytes())
+    assert bindings_of(text) == expected
+    assert len(expected) > 50
+
+
+# every version since 1.0, printed by the templates of its own AclCommand
+
+
+TWO = [ORDERS, ORDERS._replace(host="10.1.2.3", permission_type=AclPermissionType.DENY)]
+GROUP = AclBinding(
+    ResourceType.GROUP, "g", PatternType.LITERAL, "User:b", "*", AclOperation.READ, AclPermissionType.ALLOW
+)
+
+
+def old_entry(each: AclBinding) -> str:
+    """`kafka.security.auth.Acl.toString`, 1.0 to 2.3."""
+    operation = "".join(map(str.capitalize, each.operation.name.split("_")))
+    permission = each.permission_type.name.capitalize()
+    return f"{each.principal} has {permission} permission for operations: {operation} from hosts: {each.host}"
+
+
+def new_entry(each: AclBinding) -> str:
+    """`AccessControlEntryData.toString`."""
+    return (
+        f"(principal={each.principal}, host={each.host}, operation={each.operation.name}, "
+        f"permissionType={each.permission_type.name})"
+    )
+
+
+def camel(each: AclBinding) -> str:
+    return "".join(map(str.capitalize, each.resource_type.name.split("_")))
+
+
+RESOURCES: dict[str, Callable[[AclBinding], str]] = {
+    "1.x": lambda each: f"{camel(each)}:{each.resource_name}",
+    "2.0": lambda each: f"{camel(each)}:{each.pattern_type.name}:{each.resource_name}",
+    "2.1": lambda each: (
+        f"ResourcePattern(resourceType={each.resource_type.name}, name={each.resource_name}, "
+        f"patternType={each.pattern_type.name})"
+    ),
+}
+ENTRIES = {"1.x": old_entry, "2.0": old_entry, "2.1": new_entry}
+
+
+def printed(verb: str, resource: str, entries: Sequence[str]) -> str:
+    """Scala's `println` of 1.0 to 3.9: a blank before and behind each line end of its own."""
+    lines = "\n".join("\t" + each for each in entries)
+    return f"{verb} ACLs for resource `{resource}`: \n {lines} \n\n"
+
+
+@each_case("verb", ["Current", "Adding"])
+@each_case(("resources", "entries"), [("1.x", "1.x"), ("2.0", "2.0"), ("2.1", "2.0"), ("2.1", "2.1")])
+def test_what_each_version_prints_is_read_whole(verb: str, resources: str, entries: str) -> None:
+    bindings = [*TWO, GROUP]
+    if resources == "1.x":
+        bindings = [each._replace(pattern_type=PatternType.LITERAL) for each in bindings]
+    *topic, group = bindings
+    text = printed(verb, RESOURCES[resources](topic[0]), [ENTRIES[entries](each) for each in topic])
+    text += printed(verb, RESOURCES[resources](group), [ENTRIES[entries](group)])
+    for form in (
+        text,
+        text.replace("\n", "\r\n"),
+        "\ufeff" + text,
+        "[2020-02-29 23:59:59,123] WARN x (o.a.k.A$1)\n" + text,
+    ):
+        assert recognise(form.removeprefix("\ufeff").encode()) is FORMAT
+        assert bindings_of(form.encode()) == bindings
+
+
+def test_a_resource_without_acls_has_none() -> None:
+    text = printed("Current", "Topic:a", []) + printed("Current", "Topic:b", [old_entry(acl())])
+    assert bindings_of(text.encode()) == [acl("b")]
+
+
+@each_case(
+    "noise",
+    [
+        "[2024-10-25 03:33:01,001] WARN The configuration 'x' isn't known. (org.apache.kafka.clients.AdminConfig)",
+        "[2024-10-25 03:33:01,001] INFO [AdminClient clientId=adminclient-1] Node -1 (a.b.C$D$)",
+        "Warning: support for ACL configuration directly through the authorizer is deprecated and will be removed.",
+        "OpenJDK 64-Bit Server VM warning: If the number of processors is expected to increase from one",
+        "Java HotSpot(TM) 64-Bit Server VM warning: Option UseConcMarkSweepGC was deprecated",
+        "Picked up JAVA_TOOL_OPTIONS: -Xmx1g",
+        "SLF4J: Class path contains multiple SLF4J bindings.",
+        "SLF4J(W): No SLF4J providers were found.",
+        "log4j:WARN No appenders could be found for logger (a.b).",
+    ],
+)
+def test_what_the_tool_says_on_standard_error_is_passed_over_wherever_it_stands(noise: str) -> None:
+    text = f"{noise}\n{HEADER}{noise}\n{ENTRY}{noise}\n{ENTRY}\n{noise}\n"
+    assert recognise(text.encode()) is FORMAT
+    assert bindings_of(text.encode()) == [ORDERS, ORDERS]
+
+
+@each_case(
+    ("line", "problem"),
+    [
+        ("[2024-10-25 03:33:01,001] ERROR it broke (a.b.C)", "kafka-acls failed here"),
+        ("[2024-10-25 03:33:01,001] FATAL it broke (a.b.C)", "kafka-acls failed here"),
+        ("Error while executing ACL command: org.apache.kafka.common.errors.TimeoutException", "kafka-acls failed"),
+        ("Error while adding ACLs: x", "kafka-acls failed"),
+        ("\tat kafka.admin.AclCommand$.main(AclCommand.scala:74)", "neither a resource nor an entry of kafka-acls"),
+        ("[2024-10-25 03:33:01,001] WARN cut off", "neither a resource nor an entry of kafka-acls"),
+        ("[2024-10-25 03:33:01,001] WARN x" + ENTRY.rstrip() + " (a.b.C)", "neither a resource nor an entry as"),
+        (
+            "        (principal=User:a, host=*, operation=READ, permissionType=DENY)",
+            "neither a resource nor an entry as",
+        ),
+        ("\t(principal=User:a, host=*, operation=READ, permissionType=DENY)  ", "neither a resource nor an entry as"),
+        ("\t(principal=User:a, host=*, operation=READ, permissionType=DE", "neither a resource nor an entry as"),
+        ("\t(principal=User:a, host=*, oper...", "neither a resource nor an entry as"),
+        ("Current ACLs for resource `Topic:a`", "neither a resource nor an entry as"),
+        ("\tUser:a hat Erlaubnis permission for operations: Read from hosts: *", "neither a resource nor an entry as"),
+        ("\x1b[1m" + ENTRY.rstrip(), "a terminal's escape sequences"),
+        (ENTRY.replace("CN", "\x1b[31mCN\x1b[m").rstrip("\n"), "a terminal's escape sequences"),
+        (ENTRY.replace("CN", "\x9b31mCN").rstrip("\n"), "a terminal's escape sequences"),
+        ('{"resource_type": "TOPIC"}', "neither a resource nor an entry of kafka-acls"),
+        ("User:a,TOPIC,LITERAL,orders,READ,DENY,*", "neither a resource nor an entry of kafka-acls"),
+    ],
+)
+def test_no_other_line_is_passed_over_and_none_that_looks_like_an_acl_is_to_be_removed(line: str, problem: str) -> None:
+    (found,) = problems_of(f"{HEADER}{ENTRY}{line}\n".encode(), FORMAT)
+    assert found.startswith(f"3: {problem}")
+    assert "remove" not in found
+
+
+def test_a_group_of_1_x_that_is_called_like_a_pattern_type_is_not_taken_for_another() -> None:
+    entry = [old_entry(GROUP)]
+    text = printed("Current", "Topic:orders", entry) + printed("Current", "Group:PREFIXED:x", entry)
+    (problem,) = problems_of(text.encode())
+    assert problem.startswith("4: this resource and the one in line 1 were printed by two versions of Kafka")
+
+
+@pytest.mark.parametrize("version", ["1.0.2", "2.0.1", "2.8.2", "3.9.1"])
+def test_what_old_versions_really_print_is_read_whole(version: str) -> None:
+    """`2>&1` of the version's own AclCommand in its jar, over an authorizer that keeps ACLs in a map: --add, --list."""
+    text = (Path(__file__).parent / "fixtures" / f"kafka_acls_{version}.txt").read_bytes()
+    assert recognise(text) is FORMAT
+    found = bindings_of(text)
+    assert {(each.resource_type.name, each.resource_name) for each in found} == {
+        ("TOPIC", "orders"), ("GROUP", "g:1"), ("TRANSACTIONAL_ID", "t"), ("CLUSTER", "kafka-cluster"),
+    }  # fmt: skip
+    assert {
+        (each.principal, each.host, each.operation.name, each.permission_type.name)
+        for each in found
+        if each.resource_name == "orders"
+    } == {
+        ("User:CN=a b, O=x", "*", "READ", "ALLOW"),
+        ("User:CN=a b, O=x", "*", "DESCRIBE_CONFIGS", "ALLOW"),
+        ("User:bob", "10.0.0.1", "READ", "DENY"),
+        ("User:bob", "10.0.0.1", "DESCRIBE_CONFIGS", "DENY"),
+    }
+    entries = len([line for line in text.splitlines() if line.lstrip(b" ").startswith(b"\t")])
+    assert len(found) == entries

@@ -1,0 +1,72 @@
+"""`rpk security acl list --format json` (redpanda, src/go/rpk/pkg/cli/security/acl/list.go)."""
+
+import json
+
+import pytest
+
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.registry import format_named, recognise
+from tests.acl_sets import bindings_of, problems_of, written
+from tests.cases import each_case
+
+FORMAT = format_named("rpk")
+FIELDS = {
+    "principal": "User:bar",
+    "host": "*",
+    "resource_type": "TRANSACTIONAL_ID",
+    "resource_name": "tx-",
+    "resource_pattern_type": "PREFIXED",
+    "operation": "WRITE",
+    "permission": "DENY",
+}
+FILTER = {**FIELDS, "resource_type": "ANY", "message": ""}
+ACL = AclBinding(
+    ResourceType.TRANSACTIONAL_ID,
+    "tx-",
+    PatternType.PREFIXED,
+    "User:bar",
+    "*",
+    AclOperation.WRITE,
+    AclPermissionType.DENY,
+)
+
+
+def raw(value: object) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
+@pytest.mark.parametrize("value", [{"matches": [FIELDS]}, {"filters": [FILTER], "matches": [FIELDS]}])
+def test_a_listing_is_recognised_and_read(value: object) -> None:
+    assert recognise(raw(value)) is FORMAT
+    assert bindings_of(raw(value)) == [ACL]
+
+
+def test_it_is_written_as_rpk_lists_it() -> None:
+    assert json.loads(written(FORMAT, [ACL])) == {"matches": [{name: FIELDS[name] for name in FIELDS}]}
+
+
+@each_case(
+    ("value", "problem"),
+    [
+        ({"matches": []}, "1: it holds no ACLs in the format rpk"),
+        ({"matches": None}, "1: it holds no ACLs in the format rpk"),
+        ({"matches": {}}, "1: `matches`: not a list"),
+        ({"matches": [FIELDS, {**FIELDS, "principal": "RedpandaRole:ops"}]}, "1: `principal`: a role of Redpanda"),
+        (
+            {"matches": [FIELDS, {**FIELDS, "resource_type": "SR_SUBJECT"}]},
+            "1: `resource_type`: `SR_SUBJECT` is not a value that Kafka knows",
+        ),
+        ({"matches": [{**FIELDS, "hots": "*"}]}, "1: `hots`: there is no such field"),
+        ({"filters": [{**FILTER, "message": "TIMEOUT"}], "matches": [FIELDS]}, "1: `filters`: one of them failed"),
+        ({"filters": "x", "matches": [FIELDS]}, "1: `filters`: one of them failed"),
+        ({"matches": [FIELDS], "errors": []}, "1: `errors`: there is no such field"),
+    ],
+)
+def test_what_can_not_be_read_is_told(value: object, problem: str) -> None:
+    assert problems_of(raw(value), FORMAT)[0].startswith(problem), problems_of(raw(value), FORMAT)
+
+
+def test_a_key_that_comes_twice_is_told() -> None:
+    twice = b'{"matches": [' + raw(FIELDS) + b'],\n"matches": []}'
+    assert problems_of(twice)[-1] == "3: `matches`: the key comes more than once; write it once"

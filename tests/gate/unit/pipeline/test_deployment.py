@@ -1,0 +1,105 @@
+"""What the manifests and the page say exists in the code."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app.cli.pipeline import ServiceDatabase
+from app.pipeline.job import parser_of
+from app.pipeline.jobs import JOBS
+from app.pipeline.spark.options import VARIABLES
+
+ROOT = Path(__file__).parents[4]
+DEPLOY = ROOT / "deploy" / "pipeline"
+PAGE = ROOT / "docs" / "pipeline.md"
+FILES = [PAGE, *sorted(DEPLOY.iterdir())]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_variable_exists(path: Path) -> None:
+    named = set(re.findall(r"KLAMM_PIPELINE_\w+", path.read_text()))
+    assert named <= set(VARIABLES)
+
+
+def test_the_page_names_every_variable_every_job_and_every_exit_code() -> None:
+    text = PAGE.read_text()
+    assert not [each for each in VARIABLES if f"`{each}`" not in text]
+    assert not [job.name for job in JOBS if f"`{job.name}`" not in text]
+    assert not [code for code in (0, 1, 2, 3, 130) if f"\n| {code} |" not in text]
+
+
+def test_the_page_s_table_of_options_has_those_that_there_are() -> None:
+    table = PAGE.read_text().partition("## Set-up")[2].partition("##")[0]
+    for flag in re.findall(r"`(--[a-z-]+)", table):
+        arguments = ["export", flag] if flag in {"--quiet", "--debug"} else ["export", flag, "1"]
+        parser_of(service=ServiceDatabase()).parse_args(arguments)
+
+
+def test_the_nightly_pod_runs_a_job_with_options_that_it_has() -> None:
+    cron = yaml.safe_load((DEPLOY / "cronjob.yaml").read_text())
+    assert cron["spec"]["concurrencyPolicy"] == "Forbid"
+    job = cron["spec"]["jobTemplate"]["spec"]
+    assert job["activeDeadlineSeconds"] > 0
+    pod = job["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["command"][:2] == ["klamm", "pipeline"]
+    parser_of().parse_args([*container["command"][2:], *container["args"]])
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+    assert not [each["name"] for each in container["env"] if "PASSWORD" in each["name"] and "FILE" not in each["name"]]
+
+
+def test_the_submitted_job_exists() -> None:
+    job = list(yaml.safe_load_all((DEPLOY / "submit-job.yaml").read_text()))[-1]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    script = next(place for place, each in enumerate(container["args"]) if each.endswith("submit.py"))
+    parser_of().parse_args(container["args"][script + 1 :])
+
+
+@pytest.mark.long
+def test_workers_and_other_jobs_need_no_package_that_reads_acls_or_draws() -> None:
+    needed_by_one_job = ("msgspec", "yaml", "jinja2", "markupsafe", "plotly", "rich")
+    blocked = f"import sys; sys.modules.update(dict.fromkeys({needed_by_one_job}))\n"
+    tried = f"""{blocked}
+from app.pipeline import job
+from app.pipeline.access import what_if
+sys.exit(job.main(["what-if", "--create", {str(PAGE)!r}]))
+"""
+    ended = subprocess.run([sys.executable, "-c", tried], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert "reading files of ACLs needs the package " in ended.stderr
+
+
+@pytest.mark.long
+def test_a_driver_that_can_not_draw_refuses_the_report_alone() -> None:
+    tried = """
+import sys
+sys.modules.update(dict.fromkeys(("jinja2", "plotly")))
+from argparse import Namespace
+from app.pipeline import job
+from app.pipeline.jobs import nightly
+night = Namespace(decisions="/log", resources=None, teams=None, output=None)
+print([step.name for step in nightly.STEPS if nightly.options_of(step, night) is not None])
+sys.exit(job.main(["report"]))
+"""
+    ended = subprocess.run([sys.executable, "-c", tried], capture_output=True, text=True, check=False, timeout=100)
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stdout == "['export', 'ingest', 'snapshot', 'effective', 'hygiene']\n"
+    assert ended.stderr == "report    the report needs jinja2 and plotly; install klamm[spark] here\n"
+
+
+def test_a_driver_elsewhere_without_klamm_ends_with_a_code_that_is_no_find(tmp_path: Path) -> None:
+    script = tmp_path / "submit.py"
+    script.write_bytes((DEPLOY / "submit.py").read_bytes())
+    command = [sys.executable, "-S", str(script), "export"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100)
+    assert ended.returncode == 3
+    assert "--py-files klamm.zip" in ended.stderr
+
+
+def test_no_module_of_the_pipeline_hides_one_of_python() -> None:
+    names = {path.stem for path in (*DEPLOY.glob("*.py"), *(ROOT / "app").glob("*.py"))} - {"__init__"}
+    assert not names & sys.stdlib_module_names

@@ -1,0 +1,230 @@
+"""What is written is read back, in every format, or the limit is named before anything is written."""
+
+import csv
+import io
+import json
+import random
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+import yaml
+
+from app.core.kafka.bindings import AclBinding, NewAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.acl_entries import FormatLimitError
+from app.formats.csv_cells import is_formula, marked
+from app.formats.registry import FORMATS, AclFormat, format_named, recognise
+from tests.acl_sets import bindings_of, plain_binding, problems_of, random_binding, written
+from tests.cases import each_case
+
+SETS = 1_000
+
+_LATE = (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS, AclOperation.TWO_PHASE_COMMIT)
+_FEW_TYPES = (ResourceType.DELEGATION_TOKEN, ResourceType.USER)
+_LABELS = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
+
+
+def texts(binding: AclBinding) -> tuple[str, str, str]:
+    return binding.resource_name, binding.principal, binding.host
+
+
+def beyond_kafka_acls(binding: AclBinding) -> bool:
+    return any(end in each for each in texts(binding) for end in "\n\r\x1b\x9b") or ", host=" in binding.host
+
+
+def beyond_strimzi(binding: AclBinding) -> bool:
+    is_odd_cluster = binding.resource_type is ResourceType.CLUSTER and binding.pattern_type is PatternType.PREFIXED
+    is_late = binding.operation in _LATE or binding.resource_type in _FEW_TYPES
+    kind, _, name = binding.principal.partition(":")
+    bare = name.removeprefix("CN=")
+    is_named = all(map(_LABELS.match, bare.split("."))) and len(bare) <= (253 if bare == name else 64)
+    return is_late or is_odd_cluster or kind != "User" or not is_named
+
+
+def beyond_terraform(binding: AclBinding) -> bool:
+    is_late = binding.operation in _LATE or binding.resource_type in _FEW_TYPES
+    return is_late or any(unicodedata.normalize("NFC", each) != each for each in texts(binding))
+
+
+def in_order(bindings: list[AclBinding]) -> list[AclBinding]:
+    return sorted(bindings, key=repr)
+
+
+def nothing(_: AclBinding) -> bool:
+    return False
+
+
+BEYOND: dict[str, Callable[[AclBinding], bool]] = {
+    "klamm": nothing,
+    "confluent": nothing,
+    "csv": nothing,
+    "kafka-acls": beyond_kafka_acls,
+    "rpk": lambda binding: binding.principal.startswith("RedpandaRole:"),
+    "jikkou": lambda binding: any(sign in each for each in texts(binding) for sign in ("{{", "{%", "{#")),
+    "strimzi": beyond_strimzi,
+    "terraform": beyond_terraform,
+    "jsonl": nothing,
+}
+
+
+@cache
+def random_set(seed: int) -> list[AclBinding]:
+    draw = random.Random(seed)
+    some = [random_binding(draw) for _ in range(draw.randrange(12))]
+    plain = [plain_binding(draw) for _ in range(draw.randrange(6))]
+    found = list(dict.fromkeys(some + plain))
+    draw.shuffle(found)
+    return found
+
+
+def what_can_be_said(acl_format: AclFormat, bindings: list[AclBinding]) -> tuple[bytes, list[AclBinding]]:
+    """The file, and its ACLs: each that the format refuses is left out, and must be beyond its limit."""
+    while True:
+        out = io.StringIO(newline="")
+        refused = refusal(acl_format, bindings, out)
+        if refused is None:
+            return out.getvalue().encode(), bindings
+        assert out.getvalue() == ""
+        assert refused in bindings
+        twins = {refused.principal.replace("CN=", ""), refused.principal.replace(":", ":CN=")} - {refused.principal}
+        is_second_of_two = acl_format.name == "strimzi" and any(each.principal in twins for each in bindings)
+        assert BEYOND[acl_format.name](refused) or is_second_of_two, refused
+        bindings = [each for each in bindings if each != refused]
+
+
+def refusal(acl_format: AclFormat, bindings: list[AclBinding], out: io.StringIO) -> AclBinding | None:
+    """The ACL that the format can't say, or None if it has said all."""
+    try:
+        acl_format.write(list(map(NewAcl, bindings)), out)
+    except FormatLimitError as limit:
+        return limit.binding
+    return None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("acl_format", FORMATS, ids=lambda each: each.name)
+def test_a_thousand_random_sets_survive_or_the_limit_is_named(acl_format: AclFormat) -> None:
+    said = refused = 0
+    for seed in range(SETS):
+        bindings = random_set(seed)
+        raw, sayable = what_can_be_said(acl_format, bindings)
+        assert not any(BEYOND[acl_format.name](each) for each in sayable)
+        found = bindings_of(raw, acl_format) if sayable else []
+        assert in_order(found) == in_order(sayable), seed
+        if found:
+            assert recognise(raw[:65_536]) is acl_format, seed
+        said += len(found)
+        refused += len(bindings) - len(found)
+    assert said > SETS
+    assert (refused > 0) is (BEYOND[acl_format.name] is not nothing)
+    assert (acl_format.limits == "") is (BEYOND[acl_format.name] is nothing)
+
+
+@each_case("acl_format", [each for each in FORMATS if each.name not in ("strimzi", "jikkou")])
+def test_the_order_stays(acl_format: AclFormat) -> None:
+    raw, sayable = what_can_be_said(acl_format, random_set(7))
+    assert bindings_of(raw) == sayable
+
+
+@each_case("acl_format", FORMATS)
+def test_the_same_acls_make_the_same_file(acl_format: AclFormat) -> None:
+    draw = random.Random(5)
+    bindings = list(dict.fromkeys(plain_binding(draw) for _ in range(40)))
+    bindings = [each for each in bindings if each.principal != "User:CN=x.y-z"]
+    assert written(acl_format, bindings) == written(acl_format, list(bindings))
+
+
+@each_case("acl_format", FORMATS)
+def test_no_acls_make_a_file_without_acls(acl_format: AclFormat) -> None:
+    empty = written(acl_format, [])
+    assert list(acl_format.read(io.BytesIO(empty))) == []
+    (problem,) = problems_of(empty, acl_format)
+    assert problem.startswith(f"1: it holds no ACLs in the format {acl_format.name}")
+
+
+@each_case("acl_format", FORMATS)
+def test_words_that_this_version_does_not_know_are_never_written(acl_format: AclFormat) -> None:
+    known = plain_binding(random.Random(1))
+    future = AclBinding(
+        ResourceType.TOPIC, "a", PatternType.LITERAL, "User:a", "*", AclOperation.UNKNOWN, known.permission_type
+    )
+    out = io.StringIO()
+    with pytest.raises(FormatLimitError, match=r"does not know: .* UNKNOWN on TOPIC LITERAL a"):
+        acl_format.write([NewAcl(known), NewAcl(future)], out)
+    assert out.getvalue() == ""
+
+
+# what others make of it
+
+
+def test_pythons_csv_reads_the_same() -> None:
+    for seed in range(200):
+        bindings = random_set(seed)
+        rows = list(csv.reader(io.StringIO(written(format_named("csv"), bindings).decode(), newline=""), strict=True))
+        mark = "'" if any(is_formula(text) for each in bindings for text in texts(each)) else ""
+        assert rows[0] == [
+            f"{mark}Principal",
+            "ResourceType",
+            "PatternType",
+            f"{mark}ResourceName",
+            "Operation",
+            "PermissionType",
+            f"{mark}Host",
+        ]
+        assert rows[1:] == [
+            [
+                marked(each.principal), each.resource_type.name, each.pattern_type.name, marked(each.resource_name),
+                each.operation.name, each.permission_type.name, marked(each.host),
+            ]
+            for each in bindings
+        ]  # fmt: skip
+
+
+def test_pythons_json_reads_the_same() -> None:
+    for seed in range(200):
+        bindings = random_set(seed)
+        batch = json.loads(written(format_named("confluent"), bindings))
+        body = json.loads(written(format_named("klamm"), bindings))
+        lines = written(format_named("jsonl"), bindings).decode().split("\n")[:-1]
+        assert [json.loads(each) for each in lines] == body["bindings"]
+        assert [{**each, "permission_type": each["permission"]} for each in batch["data"]] == [
+            {**each, "permission": each["permission_type"]} for each in body["bindings"]
+        ]
+        assert [(each["resource_name"], each["principal"], each["host"]) for each in body["bindings"]] == [
+            texts(each) for each in bindings
+        ]
+
+
+@pytest.mark.slow
+def test_safe_load_reads_the_same() -> None:
+    """PyYAML's own constructor, which shares no code with the reader but the parser."""
+    said = 0
+    for seed in range(200):
+        raw, sayable = what_can_be_said(format_named("strimzi"), random_set(seed))
+        found = []
+        for user in yaml.safe_load_all(raw):
+            if user is None:
+                continue
+            prefix = {"tls": "User:CN=", "scram-sha-512": "User:"}[user["spec"]["authentication"]["type"]]
+            for rule in user["spec"]["authorization"]["acls"]:
+                resource = rule["resource"]
+                found += [
+                    AclBinding(
+                        ResourceType[re.sub("(?=[A-Z])", "_", resource["type"]).upper()],
+                        resource.get("name", "kafka-cluster"),
+                        {"literal": PatternType.LITERAL, "prefix": PatternType.PREFIXED}[
+                            resource.get("patternType", "literal")
+                        ],
+                        prefix + user["metadata"]["name"],
+                        rule["host"],
+                        AclOperation[re.sub("(?<=[a-z])(?=[A-Z])", "_", operation).upper()],
+                        AclPermissionType[rule["type"].upper()],
+                    )
+                    for operation in rule["operations"]
+                ]
+        assert in_order(found) == in_order(sayable), seed
+        said += len(found)
+    assert said > 200
