@@ -28,6 +28,8 @@ _START_PROCESSES_STILL = frozenset(
         "deploy/test_prometheus.py",
         "deploy/test_rendered.py",
         "deploy/test_versions.py",
+        "integration/test_store_restore.py",
+        "pipeline/test_bad_arguments.py",
         "unit/cli/test_client.py",
         "unit/cli/test_entry_point.py",
         "unit/cli/test_pipeline.py",
