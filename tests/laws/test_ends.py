@@ -26,7 +26,6 @@ from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import from_bit_field, supported_operations
 from app.core.records import AccessControlEntryRecord, Record, RemoveAccessControlEntryRecord
 from app.core.verdicts import Verdict
-from tests.cases import each_case
 from tests.chains import ACTOR, WHEN, transaction
 from tests.dumps import dump
 from tests.images import image_of, numbered
@@ -168,16 +167,17 @@ def test_changes_come_in_between(
     assert dump(changing.image.index) == dump(image_of(changing.there.values()).index)
 
 
-@each_case("acls", [NESTED, SPELLED, [*NESTED, *SPELLED]])
-@each_case("caller", [("User:alice", "10.0.0.1"), ("User:alice", "11.0.0.1")])
-def test_what_masks_remember_of_an_address_ends_too(acls: list[AclBinding], caller: Caller) -> None:
-    stored = [ending(acl, number % 5) for number, acl in enumerate(numbered(acls))]
-    image = image_of(stored)
-    names = ["a" * length for length in (1, 2, 64, 65, 128, 200)]
-    for second in (-1, 0, 1, 2, 3, 4):
-        image = image.as_of(at(second))
-        for _ in range(2):
-            assert_equals_plain_scan(image, stored, caller, names)
+def test_what_masks_remember_of_an_address_ends_too(subtests: pytest.Subtests) -> None:
+    for acls in [NESTED, SPELLED, [*NESTED, *SPELLED]]:
+        for caller in [("User:alice", "10.0.0.1"), ("User:alice", "11.0.0.1")]:
+            with subtests.test(acls=acls, caller=caller):
+                stored = [ending(acl, number % 5) for number, acl in enumerate(numbered(acls))]
+                image = image_of(stored)
+                names = ["a" * length for length in (1, 2, 64, 65, 128, 200)]
+                for second in (-1, 0, 1, 2, 3, 4):
+                    image = image.as_of(at(second))
+                    for _ in range(2):
+                        assert_equals_plain_scan(image, stored, caller, names)
 
 
 def test_an_acl_ends_at_its_second_and_not_before() -> None:

@@ -3,6 +3,8 @@
 from itertools import product
 from random import Random
 
+import pytest
+
 from app.core.access.host_keys import address_within, client_key, host_key, host_of
 from app.core.access.regions import EVERYTHING, Nested, Region, coalesced, name_key, name_within, pattern_of, tree
 from app.core.index.masks import host_matches
@@ -10,7 +12,6 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
-from tests.cases import each_case
 from tests.strategies import NAMES
 
 PATTERNS = list(product((PatternType.LITERAL, PatternType.PREFIXED), NAMES))
@@ -49,9 +50,8 @@ def test_a_prefix_whose_next_letters_are_all_taken_still_has_a_witness() -> None
     assert ord(name[1]) >= 3_000
 
 
-@each_case(
-    ("host", "holes", "witness"),
-    [
+def test_a_region_of_hosts_has_a_witness_or_nobody_is_in_it(subtests: pytest.Subtests) -> None:
+    for host, holes, witness in [
         ("*", [], "0.0.0.0"),  # noqa: S104 - an address in a question, nothing is bound
         ("*", ["0.0.0.0/0"], "0:0:0:0:0:0:0:0"),
         ("*", ["0.0.0.0/0", "::/0"], None),
@@ -69,19 +69,17 @@ def test_a_prefix_whose_next_letters_are_all_taken_still_has_a_witness() -> None
         ("::/127", ["::/128", "0:0:0:0:0:0:0:1"], "0:0:0:0:0:0:0:1%zone0"),
         ("::/127", ["::/128", "::1/128"], None),
         ("0:0:0:0:0:0:0:1%eth0", [], "0:0:0:0:0:0:0:1%eth0"),
-    ],
-)
-def test_a_region_of_hosts_has_a_witness_or_nobody_is_in_it(host: str, holes: list[str], witness: str | None) -> None:
-    found = address_within(Region(host_key(host), tuple(map(host_key, holes))))
-    assert (None if found is None else found.text) == witness
-    if found is not None:
-        assert host_matches(host, found)
-        assert not any(host_matches(hole, found) for hole in holes)
+    ]:
+        with subtests.test(host=host, holes=holes, witness=witness):
+            found = address_within(Region(host_key(host), tuple(map(host_key, holes))))
+            assert (None if found is None else found.text) == witness
+            if found is not None:
+                assert host_matches(host, found)
+                assert not any(host_matches(hole, found) for hole in holes)
 
 
-@each_case(
-    ("host", "told"),
-    [
+def test_a_key_is_told_as_a_host_that_means_the_same(subtests: pytest.Subtests) -> None:
+    for host, told in [
         ("*", "*"),
         ("10.1.2.3/8", "10.0.0.0/8"),
         ("10.1.2.3/32", "10.1.2.3"),
@@ -91,11 +89,10 @@ def test_a_region_of_hosts_has_a_witness_or_nobody_is_in_it(host: str, holes: li
         ("0:0:0:0:0:0:0:1", "0:0:0:0:0:0:0:1"),
         ("fe80:0:0:0:0:0:0:1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
         ("0.0.0.0/0", "0.0.0.0/0"),
-    ],
-)
-def test_a_key_is_told_as_a_host_that_means_the_same(host: str, told: str) -> None:
-    assert host_of(host_key(host)) == told
-    assert host_key(told) == host_key(host)
+    ]:
+        with subtests.test(host=host, told=told):
+            assert host_of(host_key(host)) == told
+            assert host_key(told) == host_key(host)
 
 
 def test_regions_of_one_value_are_told_as_one() -> None:

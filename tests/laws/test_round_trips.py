@@ -18,7 +18,6 @@ from app.formats.acl_entries import FormatLimitError
 from app.formats.csv_cells import is_formula, marked
 from app.formats.registry import FORMATS, AclFormat, format_named, recognise
 from tests.acl_sets import bindings_of, plain_binding, problems_of, random_binding, written
-from tests.cases import each_case
 
 SETS = 1_000
 
@@ -123,38 +122,42 @@ def test_a_thousand_random_sets_survive_or_the_limit_is_named(acl_format: AclFor
     assert (acl_format.limits == "") is (BEYOND[acl_format.name] is nothing)
 
 
-@each_case("acl_format", [each for each in FORMATS if each.name not in ("strimzi", "jikkou")])
-def test_the_order_stays(acl_format: AclFormat) -> None:
-    raw, sayable = what_can_be_said(acl_format, random_set(7))
-    assert bindings_of(raw) == sayable
+def test_the_order_stays(subtests: pytest.Subtests) -> None:
+    for acl_format in [each for each in FORMATS if each.name not in ("strimzi", "jikkou")]:
+        with subtests.test(acl_format=acl_format):
+            raw, sayable = what_can_be_said(acl_format, random_set(7))
+            assert bindings_of(raw) == sayable
 
 
-@each_case("acl_format", FORMATS)
-def test_the_same_acls_make_the_same_file(acl_format: AclFormat) -> None:
-    draw = random.Random(5)
-    bindings = list(dict.fromkeys(plain_binding(draw) for _ in range(40)))
-    bindings = [each for each in bindings if each.principal != "User:CN=x.y-z"]
-    assert written(acl_format, bindings) == written(acl_format, list(bindings))
+def test_the_same_acls_make_the_same_file(subtests: pytest.Subtests) -> None:
+    for acl_format in FORMATS:
+        with subtests.test(acl_format=acl_format):
+            draw = random.Random(5)
+            bindings = list(dict.fromkeys(plain_binding(draw) for _ in range(40)))
+            bindings = [each for each in bindings if each.principal != "User:CN=x.y-z"]
+            assert written(acl_format, bindings) == written(acl_format, list(bindings))
 
 
-@each_case("acl_format", FORMATS)
-def test_no_acls_make_a_file_without_acls(acl_format: AclFormat) -> None:
-    empty = written(acl_format, [])
-    assert list(acl_format.read(io.BytesIO(empty))) == []
-    (problem,) = problems_of(empty, acl_format)
-    assert problem.startswith(f"1: it holds no ACLs in the format {acl_format.name}")
+def test_no_acls_make_a_file_without_acls(subtests: pytest.Subtests) -> None:
+    for acl_format in FORMATS:
+        with subtests.test(acl_format=acl_format):
+            empty = written(acl_format, [])
+            assert list(acl_format.read(io.BytesIO(empty))) == []
+            (problem,) = problems_of(empty, acl_format)
+            assert problem.startswith(f"1: it holds no ACLs in the format {acl_format.name}")
 
 
-@each_case("acl_format", FORMATS)
-def test_words_that_this_version_does_not_know_are_never_written(acl_format: AclFormat) -> None:
-    known = plain_binding(random.Random(1))
-    future = AclBinding(
-        ResourceType.TOPIC, "a", PatternType.LITERAL, "User:a", "*", AclOperation.UNKNOWN, known.permission_type
-    )
-    out = io.StringIO()
-    with pytest.raises(FormatLimitError, match=r"does not know: .* UNKNOWN on TOPIC LITERAL a"):
-        acl_format.write([NewAcl(known), NewAcl(future)], out)
-    assert out.getvalue() == ""
+def test_words_that_this_version_does_not_know_are_never_written(subtests: pytest.Subtests) -> None:
+    for acl_format in FORMATS:
+        with subtests.test(acl_format=acl_format):
+            known = plain_binding(random.Random(1))
+            future = AclBinding(
+                ResourceType.TOPIC, "a", PatternType.LITERAL, "User:a", "*", AclOperation.UNKNOWN, known.permission_type
+            )
+            out = io.StringIO()
+            with pytest.raises(FormatLimitError, match=r"does not know: .* UNKNOWN on TOPIC LITERAL a"):
+                acl_format.write([NewAcl(known), NewAcl(future)], out)
+            assert out.getvalue() == ""
 
 
 # what others make of it

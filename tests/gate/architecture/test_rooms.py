@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.cases import each_case
+import pytest
 
 ROOT = Path(__file__).parents[3]
 APP = ROOT / "app"
@@ -27,13 +27,14 @@ def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
             yield node
 
 
-@each_case("room", ROOMS)
-def test_each_room_has_a_sign_that_says_what_it_answers_imports_and_who_calls_it(room: str) -> None:
-    sign = ast.get_docstring(ast.parse((APP / room / "__init__.py").read_text()))
-    assert sign is not None
-    assert "?" in sign.splitlines()[0]
-    assert "import" in sign
-    assert "alled by" in sign
+def test_each_room_has_a_sign_that_says_what_it_answers_imports_and_who_calls_it(subtests: pytest.Subtests) -> None:
+    for room in ROOMS:
+        with subtests.test(room=room):
+            sign = ast.get_docstring(ast.parse((APP / room / "__init__.py").read_text()))
+            assert sign is not None
+            assert "?" in sign.splitlines()[0]
+            assert "import" in sign
+            assert "alled by" in sign
 
 
 def test_no_file_outgrows_its_room() -> None:

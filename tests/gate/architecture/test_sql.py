@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.cases import each_case
+import pytest
 
 ROOT = Path(__file__).parents[3]
 
@@ -171,9 +171,8 @@ def test_no_sql_is_put_together_from_values() -> None:
     assert {each for module in modules for each in module.allowed} == set(COMPOSED), "an exception that nobody needs"
 
 
-@each_case(
-    "source",
-    [
+def test_what_is_put_together_is_found(subtests: pytest.Subtests) -> None:
+    for source in [
         'async def f(c, x): await c.fetch(f"SELECT {x}")',
         'async def f(c, x): await c.fetch("SELECT * FROM acl WHERE id = %s" % x)',
         'async def f(c, x): await c.fetch("SELECT * FROM acl WHERE id = " + x)',
@@ -190,22 +189,19 @@ def test_no_sql_is_put_together_from_values() -> None:
         "async def f(c, x): await c.copy_from_query(x, output=1)",
         'async def f(c, x): await c.fetch("SELECT 1" if x else x)',
         'Q = "SELECT * FROM acl WHERE "\nasync def f(c, x):\n    q = Q + x',
-    ],
-)
-def test_what_is_put_together_is_found(source: str) -> None:
-    assert Module(source, "planted.py").faults()
+    ]:
+        with subtests.test(source=source):
+            assert Module(source, "planted.py").faults()
 
 
-@each_case(
-    "source",
-    [
+def test_literals_pass(subtests: pytest.Subtests) -> None:
+    for source in [
         'async def f(c, x): await c.fetch("SELECT $1", x)',
         'Q = "SELECT $1"\nasync def f(c, x): await c.fetch(Q, x)',
         'Q = {1: "SELECT 1"}\nasync def f(c, x): await c.execute(Q[x])',
         'A = ("SELECT 1",)\nasync def f(c):\n    for q in ("SELECT 2", *A):\n        await c.execute(q)',
         'async def f(c, x): raise ValueError(f"SQLSTATE {x}; retry")',
         "async def f(c, t): await c.scalar(select(t.c.id))",
-    ],
-)
-def test_literals_pass(source: str) -> None:
-    assert Module(source, "planted.py").faults() == []
+    ]:
+        with subtests.test(source=source):
+            assert Module(source, "planted.py").faults() == []

@@ -12,7 +12,6 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.kafka.configs import ALLOW_EVERYONE, SUPER_USERS, parse_configs
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.validation import validate_filter, validate_new_acl
-from tests.cases import each_case
 from tests.images import binding_of, filter_of, index_of, numbered
 from tests.vectors.loader import Line, lines
 
@@ -68,19 +67,20 @@ def with_future_words(fields: Line) -> Line:
 CREATES = [line for line in cases("create") if line["case"] not in NOT_IN_CORE]
 
 
-@each_case("line", CREATES)
-def test_create_is_refused_as_by_kafka(line: Line) -> None:
-    refusal = validate_new_acl(binding_of(with_future_words(line["acl"])))
-    if line["rejected_by"] is None:
-        assert refusal is None
-        return
-    assert refusal is not None
-    assert (refusal.error.name, refusal.error.error_code) == ("INVALID_REQUEST", 42)
-    if line.get("whole_request_fails"):
-        assert refusal.message == MAPPED[line["case"]]
-    else:
-        assert line["error_code"] == 42
-        assert refusal.message == line["error_message_on_the_wire"]
+def test_create_is_refused_as_by_kafka(subtests: pytest.Subtests) -> None:
+    for line in CREATES:
+        with subtests.test(line=line):
+            refusal = validate_new_acl(binding_of(with_future_words(line["acl"])))
+            if line["rejected_by"] is None:
+                assert refusal is None
+                continue
+            assert refusal is not None
+            assert (refusal.error.name, refusal.error.error_code) == ("INVALID_REQUEST", 42)
+            if line.get("whole_request_fails"):
+                assert refusal.message == MAPPED[line["case"]]
+            else:
+                assert line["error_code"] == 42
+                assert refusal.message == line["error_message_on_the_wire"]
 
 
 def test_every_mapped_text_has_its_case() -> None:
@@ -90,16 +90,17 @@ def test_every_mapped_text_has_its_case() -> None:
     assert set(NOT_IN_CORE) <= {line["case"] for line in LINES}
 
 
-@each_case("line", cases("delete"))
-def test_filter_is_refused_as_by_kafka(line: Line) -> None:
-    refusal = validate_filter(filter_of(with_future_words(line["filter"])))
-    if line["rejected_by"] is None:
-        assert refusal is None
-        return
-    assert refusal is not None
-    assert (refusal.error.name, refusal.error.error_code) == ("INVALID_REQUEST", 42)
-    assert refusal.message == line["controller_alone"]["error_message_on_the_wire"]
-    assert refusal.message == MAPPED_FILTERS.get(line["case"], refusal.message)
+def test_filter_is_refused_as_by_kafka(subtests: pytest.Subtests) -> None:
+    for line in cases("delete"):
+        with subtests.test(line=line):
+            refusal = validate_filter(filter_of(with_future_words(line["filter"])))
+            if line["rejected_by"] is None:
+                assert refusal is None
+                continue
+            assert refusal is not None
+            assert (refusal.error.name, refusal.error.error_code) == ("INVALID_REQUEST", 42)
+            assert refusal.message == line["controller_alone"]["error_message_on_the_wire"]
+            assert refusal.message == MAPPED_FILTERS.get(line["case"], refusal.message)
 
 
 # The file does not name the five ACLs that Kafka deleted from; these are the ones its counts leave possible.
@@ -115,27 +116,30 @@ FIVE = [
 ]
 
 
-@each_case("line", [line for line in cases("delete") if "deleted_of_5" in line])
-def test_filter_means_as_many_acls_as_in_kafka(line: Line) -> None:
-    meant = [acl for step in search(index_of(numbered(FIVE)), filter_of(line["filter"])) for acl in step]
-    assert len(meant) == line["deleted_of_5"]
+def test_filter_means_as_many_acls_as_in_kafka(subtests: pytest.Subtests) -> None:
+    for line in [line for line in cases("delete") if "deleted_of_5" in line]:
+        with subtests.test(line=line):
+            meant = [acl for step in search(index_of(numbered(FIVE)), filter_of(line["filter"])) for acl in step]
+            assert len(meant) == line["deleted_of_5"]
 
 
-@each_case("line", cases("super.users"))
-def test_super_users_are_read_as_by_kafka(line: Line) -> None:
-    if "exception" in line:
-        with pytest.raises(InvalidRequestException) as refusal:
-            parse_configs({SUPER_USERS: line["case"]})
-        assert refusal.value.message == line["exception_message"]
-        return
-    users = parse_configs({SUPER_USERS: line["case"]}).super_users
-    assert f"[{', '.join(sorted(users))}]" == line["super_users"]
+def test_super_users_are_read_as_by_kafka(subtests: pytest.Subtests) -> None:
+    for line in cases("super.users"):
+        with subtests.test(line=line):
+            if "exception" in line:
+                with pytest.raises(InvalidRequestException) as refusal:
+                    parse_configs({SUPER_USERS: line["case"]})
+                assert refusal.value.message == line["exception_message"]
+            else:
+                users = parse_configs({SUPER_USERS: line["case"]}).super_users
+                assert f"[{', '.join(sorted(users))}]" == line["super_users"]
 
 
-@each_case("line", cases("allow.everyone.if.no.acl.found"))
-def test_allow_everyone_is_read_as_by_kafka(line: Line) -> None:
-    config = parse_configs({ALLOW_EVERYONE: line["case"]})
-    assert config.allow_everyone_if_no_acl_found == (line["default_result"] == "ALLOWED")
+def test_allow_everyone_is_read_as_by_kafka(subtests: pytest.Subtests) -> None:
+    for line in cases("allow.everyone.if.no.acl.found"):
+        with subtests.test(line=line):
+            config = parse_configs({ALLOW_EVERYONE: line["case"]})
+            assert config.allow_everyone_if_no_acl_found == (line["default_result"] == "ALLOWED")
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.bench.report import Row, Section, Table, markdown, percentile, verdicts
-from tests.cases import each_case
 
 
-@each_case(
-    ("row", "verdict"),
-    [
+def test_verdict_compares_the_median_with_the_bar(subtests: pytest.Subtests) -> None:
+    for row, verdict in [
         (Row("no bar", "ms", [5]), ""),
         (Row("median under the bar", "ms", [1, 5, 99], bar=5), "held"),
         (Row("median under the goal", "ms", [1, 2, 99], bar=5, goal=2), "held, goal too"),
@@ -20,10 +20,9 @@ from tests.cases import each_case
         (Row("ratio held", "us", [24, 36], [20, 30], bar=1.25, goal=1.15, of_ratio=True), "held"),
         (Row("ratio not held", "us", [30, 45], [20, 30], bar=1.25, of_ratio=True), "**not held** (by 20%)"),
         (Row("nothing came of it", "ms", [], bar=5), "not measured"),
-    ],
-)
-def test_verdict_compares_the_median_with_the_bar(row: Row, verdict: str) -> None:
-    assert row.verdict == verdict
+    ]:
+        with subtests.test(row=row, verdict=verdict):
+            assert row.verdict == verdict
 
 
 def test_summary_counts_bars_and_names_those_that_are_not_held() -> None:

@@ -7,7 +7,6 @@ import httpx
 import pytest
 
 from tests.bodies import BODIES
-from tests.cases import each_case
 from tests.issuers import Key, issuer_table, key_set
 from tests.klamm import Json, Process, acl, action, context, over_socket, wait_until
 from tests.postgres import Postgres
@@ -126,25 +125,26 @@ def test_the_groups_of_the_token_decide_and_no_others_can_be_asserted(signed: Si
         assert signed.authorize(claims, []) == "DENIED"
 
 
-@each_case("path", IN_CONTEXT)
-def test_no_route_takes_a_group_that_neither_the_token_nor_the_configuration_names(signed: Signed, path: str) -> None:
-    for claims in ({}, {"groups": ["platform"]}):
-        asked = {**BODIES[path], "context": context("User:platform", groups=["pii"])}
-        reply = signed.post("platform", claims, path, asked)
-        assert reply.status_code == httpx.codes.FORBIDDEN, reply.text
-        assert reply.json()["detail"] == "the caller `platform` may not assert the groups of this context"
+def test_no_route_takes_a_group_that_neither_the_token_nor_the_configuration_names(
+    subtests: pytest.Subtests, signed: Signed
+) -> None:
+    for path in IN_CONTEXT:
+        with subtests.test(path=path):
+            for claims in ({}, {"groups": ["platform"]}):
+                asked = {**BODIES[path], "context": context("User:platform", groups=["pii"])}
+                reply = signed.post("platform", claims, path, asked)
+                assert reply.status_code == httpx.codes.FORBIDDEN, reply.text
+                assert reply.json()["detail"] == "the caller `platform` may not assert the groups of this context"
 
 
-@each_case(
-    "claim",
-    [
+def test_a_claim_that_is_no_list_of_groups_refuses_the_token(subtests: pytest.Subtests, signed: Signed) -> None:
+    for claim in [
         *(7, True, "", ["pii", ""], ["pii", 7], ["pii", None], [["pii"]], {"pii": True}, {"groups": ["pii"]}),
         *([f"g{at}" for at in range(300)], ["x" * 256], ["a\0"], ["\ud800"]),
-    ],
-)
-def test_a_claim_that_is_no_list_of_groups_refuses_the_token(signed: Signed, claim: object) -> None:
-    for named in ([], ["pii"]):
-        assert signed.authorize({"groups": claim}, named) == 401
+    ]:
+        with subtests.test(claim=claim):
+            for named in ([], ["pii"]):
+                assert signed.authorize({"groups": claim}, named) == 401
 
 
 def test_the_reason_is_among_the_metrics(signed: Signed) -> None:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from tests.cases import each_case
 from tests.klamm import LIMIT_S, Process, over_socket
 from tests.postgres import Postgres
 from tests.proof.e2e.raw import exchange, received
@@ -84,9 +83,8 @@ def test_no_route_answers_a_page_of_another_site(service: Process, operation: st
         assert status_of(service, REQUESTS[operation].text(_HOST + header + b"\r\n")) == 403, header
 
 
-@each_case(
-    ("headers", "status"),
-    [
+def test_odd_spellings_of_a_host(subtests: pytest.Subtests, service: Process) -> None:
+    for headers, status in [
         ((b"LOCALHOST:8080",), 200),
         ((b"[::1]:8080",), 200),
         ((b"[fe80::1%25eth0]",), 200),
@@ -104,13 +102,12 @@ def test_no_route_answers_a_page_of_another_site(service: Process, operation: st
         ((b"localhost", b"evil.example"), 400),
         ((b"evil.example", b"localhost"), 400),
         ((), 400),
-    ],
-)
-def test_odd_spellings_of_a_host(service: Process, headers: tuple[bytes, ...], status: int) -> None:
-    hosts = b"".join(b"Host: %b\r\n" % each for each in headers)
-    for request in (CONFIGS, AUTHORIZE):
-        # The second time, the service knows the head.
-        assert [status_of(service, request.text(hosts)) for _ in range(2)] == [status] * 2
+    ]:
+        with subtests.test(headers=headers, status=status):
+            hosts = b"".join(b"Host: %b\r\n" % each for each in headers)
+            for request in (CONFIGS, AUTHORIZE):
+                # The second time, the service knows the head.
+                assert [status_of(service, request.text(hosts)) for _ in range(2)] == [status] * 2
 
 
 def test_a_request_of_http_1_0_needs_a_host_too(service: Process) -> None:
@@ -120,26 +117,21 @@ def test_a_request_of_http_1_0_needs_a_host_too(service: Process) -> None:
         assert status_of(service, request.text(_HOST, version="1.0")) == 200
 
 
-@each_case(
-    ("before", "host", "status"),
-    [
+def test_the_host_of_the_target_counts_and_not_the_header(subtests: pytest.Subtests, service: Process) -> None:
+    for before, host, status in [
         ("http://evil.example", b"localhost", 403),
         ("http://localhost", b"evil.example", 200),
         ("http://127.0.0.1:8080", b"127.0.0.1:8080", 200),
         ("http://localhost@evil.example", b"localhost", 403),
         ("HTTP://EVIL.example:80", b"localhost", 403),
-    ],
-)
-def test_the_host_of_the_target_counts_and_not_the_header(
-    service: Process, before: str, host: bytes, status: int
-) -> None:
-    for request in (CONFIGS, AUTHORIZE):
-        assert status_of(service, request.text(b"Host: %b\r\n" % host, before=before)) == status
+    ]:
+        with subtests.test(before=before, host=host, status=status):
+            for request in (CONFIGS, AUTHORIZE):
+                assert status_of(service, request.text(b"Host: %b\r\n" % host, before=before)) == status
 
 
-@each_case(
-    ("headers", "status"),
-    [
+def test_what_a_browser_says_of_who_asks(subtests: pytest.Subtests, service: Process) -> None:
+    for headers, status in [
         (b"Sec-Fetch-Site: none\r\n", 200),
         (b"Sec-Fetch-Site: same-origin\r\n", 200),
         (b"Sec-Fetch-Site: same-origin\r\nOrigin: http://localhost\r\n", 200),
@@ -150,11 +142,10 @@ def test_the_host_of_the_target_counts_and_not_the_header(
         (b"Sec-Fetch-Site: cross-site\r\nSec-Fetch-Site: none\r\n", 403),
         (b"Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site\r\n", 403),
         (b"SEC-FETCH-SITE: cross-site\r\n", 403),
-    ],
-)
-def test_what_a_browser_says_of_who_asks(service: Process, headers: bytes, status: int) -> None:
-    for request in (CONFIGS, AUTHORIZE):
-        assert status_of(service, request.text(_HOST + headers)) == status
+    ]:
+        with subtests.test(headers=headers, status=status):
+            for request in (CONFIGS, AUTHORIZE):
+                assert status_of(service, request.text(_HOST + headers)) == status
 
 
 def test_a_stream_ends_for_nobody_it_was_opened_for(service: Process) -> None:

@@ -19,7 +19,6 @@ from app.formats.command_errors import CommandError, UsageError
 from app.formats.database_url import DatabaseUrl
 from app.rest.openapi import build_openapi
 from app.store import migrate as store_migrate
-from tests.cases import each_case
 from tests.surroundings import of_a_command
 
 DSN = "postgresql://klamm:planted-secret@127.0.0.1:1/klamm"
@@ -217,23 +216,24 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.long
-@each_case(("command", "status"), [("serve", 0), ("openapi", 130), ("migrate", 130), ("import", 130)])
-@each_case("order", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_of_the_very_start_is_no_fault(command: str, status: int, order: signal.Signals) -> None:
-    # As if it came while the first of the imports is under way.
-    code = (
-        "import os, sys\n"
-        "class Interrupts:\n"
-        "    def find_spec(self, name, *_):\n"
-        f"        if name == 'pydantic': os.kill(os.getpid(), {int(order)})\n"
-        "sys.meta_path.insert(0, Interrupts())\n"
-        "from app.cli.entry_point import main\n"
-        f"sys.exit(main({['import', 'acls.csv'] if command == 'import' else [command]}))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
+def test_an_interruption_of_the_very_start_is_no_fault(subtests: pytest.Subtests) -> None:
+    for command, status in [("serve", 0), ("openapi", 130), ("migrate", 130), ("import", 130)]:
+        for order in [signal.SIGINT, signal.SIGTERM]:
+            with subtests.test(command=command, status=status, order=order):
+                # As if it came while the first of the imports is under way.
+                code = (
+                    "import os, sys\n"
+                    "class Interrupts:\n"
+                    "    def find_spec(self, name, *_):\n"
+                    f"        if name == 'pydantic': os.kill(os.getpid(), {int(order)})\n"
+                    "sys.meta_path.insert(0, Interrupts())\n"
+                    "from app.cli.entry_point import main\n"
+                    f"sys.exit(main({['import', 'acls.csv'] if command == 'import' else [command]}))\n"
+                )
+                done = subprocess.run(
+                    [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+                )
+                assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
 
 
 @pytest.mark.slow

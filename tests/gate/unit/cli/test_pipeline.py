@@ -11,23 +11,20 @@ from app.cli.entry_point import main
 from app.cli.pipeline import embedded_source, source_of
 from app.formats.database_url import DatabaseUrl
 from app.pipeline.spark.errors import PipelineError
-from tests.cases import each_case
 
 
-@each_case(
-    ("dsn", "url", "user", "password"),
-    [
+def test_the_services_url_is_said_in_javas_words(subtests: pytest.Subtests) -> None:
+    for dsn, url, user, password in [
         ("postgresql://u:p%40s@h:6432/d", "jdbc:postgresql://h:6432/d", "u", "p@s"),
         ("postgres://u@h/my%20db", "jdbc:postgresql://h:5432/my%20db", "u", None),
         ("postgresql://u:p@[::1]:5432,b:5433/d", "jdbc:postgresql://[::1]:5432,b:5433/d", "u", "p"),
         ("postgresql:///d?host=h&port=1&user=u&password=p", "jdbc:postgresql://h:1/d", "u", "p"),
         ("postgresql://h?dbname=d", "jdbc:postgresql://h:5432/d", None, None),
         ("postgresql://u@h", "jdbc:postgresql://h:5432/u", "u", None),
-    ],
-)
-def test_the_services_url_is_said_in_javas_words(dsn: str, url: str, user: str | None, password: str | None) -> None:
-    source = source_of(DatabaseUrl.parse(dsn, {}))
-    assert (source.url, source.user, source.password) == (url, user, password)
+    ]:
+        with subtests.test(dsn=dsn, url=url, user=user, password=password):
+            source = source_of(DatabaseUrl.parse(dsn, {}))
+            assert (source.url, source.user, source.password) == (url, user, password)
 
 
 def test_options_that_java_has_are_taken_over_and_the_services_own_left_out() -> None:

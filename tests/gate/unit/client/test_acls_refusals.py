@@ -6,7 +6,6 @@ import pytest
 
 from app.client.acls.command import main as run_acls
 from app.client.acls.options import OPTIONS
-from tests.cases import each_case
 from tests.kafka_acls_tool import FAILED, Said, ordered_words, refusals
 
 # Kafka's tool has brokers, and shows its help as a refusal; these are told apart on purpose.
@@ -40,17 +39,18 @@ def test_enough_was_recorded() -> None:
     assert len(RECORDED) >= 100
 
 
-@each_case("said", RECORDED + ON_A_BROKER)
-def test_a_refusal_is_kafka_s_own(said: Said) -> None:
-    # An option that lacks its argument must stand last.
-    out, err = io.StringIO(), io.StringIO()
-    code = run_acls([*SERVICE, *said.words], out, err, io.StringIO())
-    assert code == said.exit
-    if said.out.startswith(FAILED):
-        assert ordered_words(out.getvalue()) == ordered_words(said.out)
-    else:
-        assert ordered_words(err.getvalue().partition("\n")[0]) == ordered_words(said.refusal)
-        assert out.getvalue() == ""
+def test_a_refusal_is_kafka_s_own(subtests: pytest.Subtests) -> None:
+    for said in RECORDED + ON_A_BROKER:
+        with subtests.test(said=said):
+            # An option that lacks its argument must stand last.
+            out, err = io.StringIO(), io.StringIO()
+            code = run_acls([*SERVICE, *said.words], out, err, io.StringIO())
+            assert code == said.exit
+            if said.out.startswith(FAILED):
+                assert ordered_words(out.getvalue()) == ordered_words(said.out)
+            else:
+                assert ordered_words(err.getvalue().partition("\n")[0]) == ordered_words(said.refusal)
+                assert out.getvalue() == ""
 
 
 @pytest.mark.parametrize("flag", ["--bootstrap-server", "--bootstrap-controller"])

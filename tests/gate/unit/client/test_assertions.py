@@ -1,7 +1,6 @@
 """`klamm test` on files: what can be said, what a typo is told, and what is printed for people and for CI."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -12,7 +11,6 @@ from app.client.assertions.sentences import parse_sentence
 from app.core.access import assertions
 from app.core.kafka.codes import ResourceType
 from app.formats.command_errors import UsageError
-from tests.cases import each_case
 from tests.client_runs import Run, run
 
 ACLS = """\
@@ -55,9 +53,8 @@ def said(text: str) -> str:
     )
 
 
-@each_case(
-    ("sentence", "expected"),
-    [
+def test_a_sentence_says_one_thing(subtests: pytest.Subtests) -> None:
+    for sentence, expected in [
         ("User:svc may WRITE topic:orders", "+ User:svc WRITE TOPIC LITERAL orders *"),
         (
             "User:a, User:b may not read,Write topic:pii.* from 10.1.2.3",
@@ -76,10 +73,9 @@ def said(text: str) -> str:
             r'"User:CN=a, \"b\"", "nobody:x" may not ALL transactional-id:t from ::1',
             '- User:CN=a, "b"|nobody:x WRITE,DESCRIBE,TWO_PHASE_COMMIT TRANSACTIONAL_ID LITERAL t 0:0:0:0:0:0:0:1',
         ),
-    ],
-)
-def test_a_sentence_says_one_thing(sentence: str, expected: str) -> None:
-    assert said(sentence) == expected
+    ]:
+        with subtests.test(sentence=sentence, expected=expected):
+            assert said(sentence) == expected
 
 
 def test_several_resources_and_hosts_are_said_one_by_one() -> None:
@@ -92,9 +88,8 @@ def test_several_resources_and_hosts_are_said_one_by_one() -> None:
     ]
 
 
-@each_case(
-    ("sentence", "told"),
-    [
+def test_what_is_not_understood_is_told_with_the_way_out(subtests: pytest.Subtests) -> None:
+    for sentence, told in [
         ("", "the sentence is empty"),
         ("nobdy may READ topic:x", "did you mean nobody?"),
         ("User:a mya READ topic:x", "did you mean may?"),
@@ -125,12 +120,11 @@ def test_several_resources_and_hosts_are_said_one_by_one() -> None:
         ("User:a may not CREATE_TOKENS user::bob", "`:bob` is a principal without a type"),
         ("nobody may CREATE_TOKENS user:b*", "or user:* for all"),
         (":a may not READ topic:x", "`:a` is a principal without a type; write one such as User:alice"),
-    ],
-)
-def test_what_is_not_understood_is_told_with_the_way_out(sentence: str, told: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        parse_sentence(sentence)
-    assert told in str(caught.value)
+    ]:
+        with subtests.test(sentence=sentence, told=told):
+            with pytest.raises(UsageError) as caught:
+                parse_sentence(sentence)
+            assert told in str(caught.value)
 
 
 def test_what_holds_ends_with_0(tmp_path: Path) -> None:
@@ -312,21 +306,19 @@ def test_a_principal_that_no_acl_speaks_of_is_told(tmp_path: Path) -> None:
     assert "no ACL mentions User:ordrs-svc" in " ".join(ended.text.split())
 
 
-@each_case(
-    ("words", "told"),
-    [
+def test_a_command_that_can_not_be_meant_is_refused(subtests: pytest.Subtests) -> None:
+    for words, told in [
         ([], "give the ACLs as --acls FILE"),
         (["--acls", "a", "--as", "User:a"], "give the ACLs as --acls FILE"),
         (["--as", "User:a", "--config", "super.users=User:b"], "--config only works with --acls"),
         (["--acls", "a", "--config", "super.user=User:b"], "did you mean super.users?"),
         (["--acls", "a", "--config", "super.users=b"], "expected a string in format"),
         (["--acls", "/nowhere/a"], "`access.yaml` can't be read"),
-    ],
-)
-def test_a_command_that_can_not_be_meant_is_refused(words: Sequence[str], told: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        run(command, ["access.yaml", *words])
-    assert told in str(caught.value)
+    ]:
+        with subtests.test(words=words, told=told):
+            with pytest.raises(UsageError) as caught:
+                run(command, ["access.yaml", *words])
+            assert told in str(caught.value)
 
 
 def test_a_name_that_is_long_or_hostile_moves_no_cursor(tmp_path: Path) -> None:

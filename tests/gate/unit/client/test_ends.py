@@ -7,7 +7,6 @@ import pytest
 
 from app.client.ends import end_of
 from app.formats.command_errors import UsageError
-from tests.cases import each_case
 
 
 @pytest.mark.parametrize(
@@ -37,14 +36,28 @@ def test_never_is_no_end() -> None:
     assert end_of("never", "expires") is None
 
 
-@each_case(
-    "text",
-    ["", "8", "h", "0h", "-8h", "8 h", "8H", "1.5h", "8h30m", "99999999999w", "999999999w", "2099-12-01T18:00:00",
-     "2099-12-01", "tomorrow", "Never", "\u0668h", "8h\n"],
-)  # fmt: skip
-def test_what_is_no_time_is_refused_with_the_way_out(text: str) -> None:
-    with pytest.raises(UsageError, match=r"--expires: .*(such as 30m, 8h or 7d|beyond)"):
-        end_of(text, "expires")
+def test_what_is_no_time_is_refused_with_the_way_out(subtests: pytest.Subtests) -> None:
+    for text in [
+        "",
+        "8",
+        "h",
+        "0h",
+        "-8h",
+        "8 h",
+        "8H",
+        "1.5h",
+        "8h30m",
+        "99999999999w",
+        "999999999w",
+        "2099-12-01T18:00:00",
+        "2099-12-01",
+        "tomorrow",
+        "Never",
+        "\u0668h",
+        "8h\n",
+    ]:
+        with subtests.test(text=text), pytest.raises(UsageError, match=r"--expires: .*(such as 30m, 8h or 7d|beyond)"):
+            end_of(text, "expires")
 
 
 def test_what_is_past_is_refused() -> None:

@@ -12,7 +12,6 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_bodies import acl_body
 from app.formats.command_errors import UsageError
-from tests.cases import each_case
 from tests.saved_plans import fields_of, write_sealed
 from tests.updates import termless, unending, wanted
 
@@ -183,9 +182,8 @@ def test_a_plan_fits_what_it_was_made_of(prune: Prune) -> None:
         check_plan("plan.json", make_plan(wanted(desired), THERE, TOKEN, prune), THERE)
 
 
-@each_case(
-    ("plan", "why"),
-    [
+def test_a_plan_that_was_made_of_nothing_like_it_is_refused(subtests: pytest.Subtests) -> None:
+    for plan, why in [
         (replace(PLAN, delete=unending([acl("c")])), "it deletes ACLs that do not exist"),
         (replace(PLAN, create=unending([acl("a")])), "it creates ACLs that exist already"),
         (
@@ -197,12 +195,14 @@ def test_a_plan_fits_what_it_was_made_of(prune: Prune) -> None:
         (replace(PLAN, prunable=10**9), "its `prunable` is not 2"),
         (replace(PLAN, unchanged=0), "its `unchanged`, `left_alone`, changes and deletes do not make up 2 ACLs"),
         (replace(PLAN, left_alone=1), "its `unchanged`, `left_alone`, changes and deletes do not make up 2 ACLs"),
-    ],
-)
-def test_a_plan_that_was_made_of_nothing_like_it_is_refused(plan: Plan, why: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        check_plan("plan.json", plan, THERE)
-    assert str(refused.value) == f"--plan: `plan.json` does not match the ACLs that it was made from: {why}; plan again"
+    ]:
+        with subtests.test(plan=plan, why=why):
+            with pytest.raises(UsageError) as refused:
+                check_plan("plan.json", plan, THERE)
+            assert (
+                str(refused.value)
+                == f"--plan: `plan.json` does not match the ACLs that it was made from: {why}; plan again"
+            )
 
 
 def test_the_bound_on_deletes_holds_whatever_the_plan_says() -> None:

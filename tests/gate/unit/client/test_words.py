@@ -6,13 +6,18 @@ from app.client.words import operation_named, principal_named, resource_named
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
-from tests.cases import each_case
 
 
-@each_case("operation", [each for each in AclOperation if each.name not in ("UNKNOWN", "ANY")])
-def test_an_operation_is_known_in_every_usual_spelling(operation: AclOperation) -> None:
-    spellings = {operation.name, operation.name.lower(), operation.camel_case, operation.name.replace("_", "-").lower()}
-    assert {operation_named(spelling) for spelling in spellings} == {operation}
+def test_an_operation_is_known_in_every_usual_spelling(subtests: pytest.Subtests) -> None:
+    for operation in [each for each in AclOperation if each.name not in ("UNKNOWN", "ANY")]:
+        with subtests.test(operation=operation):
+            spellings = {
+                operation.name,
+                operation.name.lower(),
+                operation.camel_case,
+                operation.name.replace("_", "-").lower(),
+            }
+            assert {operation_named(spelling) for spelling in spellings} == {operation}
 
 
 @pytest.mark.parametrize("text", ["", "ANY", "unknown", "Reed", "READ WRITE"])
@@ -23,9 +28,8 @@ def test_a_word_that_is_none_is_told_with_those_that_are(text: str) -> None:
     assert "UNKNOWN" not in str(caught.value).removeprefix(f"`{text}`")
 
 
-@each_case(
-    ("text", "expected"),
-    [
+def test_a_resource_is_its_type_and_name(subtests: pytest.Subtests) -> None:
+    for text, expected in [
         ("topic:orders", (ResourceType.TOPIC, "orders")),
         ("TOPIC:a:b", (ResourceType.TOPIC, "a:b")),
         ("transactional-id:t", (ResourceType.TRANSACTIONAL_ID, "t")),
@@ -33,16 +37,15 @@ def test_a_word_that_is_none_is_told_with_those_that_are(text: str) -> None:
         ("cluster", (ResourceType.CLUSTER, "kafka-cluster")),
         ("cluster:kafka-cluster", (ResourceType.CLUSTER, "kafka-cluster")),
         ("delegation_token: x ", (ResourceType.DELEGATION_TOKEN, " x ")),
-    ],
-)
-def test_a_resource_is_its_type_and_name(text: str, expected: tuple[ResourceType, str]) -> None:
-    assert resource_named(text) == expected
+    ]:
+        with subtests.test(text=text, expected=expected):
+            assert resource_named(text) == expected
 
 
-@each_case("text", ["", "orders", "topic:", ":orders", "any:x", "queue:x"])
-def test_what_is_no_resource_is_refused(text: str) -> None:
-    with pytest.raises(UsageError):
-        resource_named(text)
+def test_what_is_no_resource_is_refused(subtests: pytest.Subtests) -> None:
+    for text in ["", "orders", "topic:", ":orders", "any:x", "queue:x"]:
+        with subtests.test(text=text), pytest.raises(UsageError):
+            resource_named(text)
 
 
 def test_a_principal_has_a_type() -> None:

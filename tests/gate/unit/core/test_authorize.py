@@ -13,7 +13,6 @@ from app.core.kafka.errors import AuthorizerNotReadyException, InvalidRequestExc
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import supported_operations, to_bit_field
 from app.core.verdicts import AuthorizationResult, Rule, Verdict
-from tests.cases import each_case
 from tests.images import image_of, numbered
 from tests.updates import topic
 
@@ -38,9 +37,8 @@ def caller(
     return Authorization(image_of(numbered(acls), config), principal, parse_address(address))
 
 
-@each_case(
-    ("acls", "config", "verdict"),
-    [
+def test_the_rule_that_decides(subtests: pytest.Subtests) -> None:
+    for acls, config, verdict in [
         ([], None, Verdict.DEFAULT_DENY),
         ([], EVERYONE, Verdict.DEFAULT_ALLOW),
         ([topic("orders")], None, Verdict.ALLOWED_BY_ACL),
@@ -55,10 +53,9 @@ def caller(
         ([topic("orders")._replace(host="10.0.0.2")], None, Verdict.DEFAULT_DENY),
         ([topic("orders")._replace(host="10.0.0.0/24")], None, Verdict.ALLOWED_BY_ACL),
         ([topic("orders")._replace(resource_type=ResourceType.GROUP)], EVERYONE, Verdict.DEFAULT_ALLOW),
-    ],
-)
-def test_the_rule_that_decides(acls: list[AclBinding], config: AuthorizerConfig | None, verdict: Verdict) -> None:
-    assert caller(*acls, config=config).decide(READ, TOPIC, "orders") is verdict
+    ]:
+        with subtests.test(acls=acls, config=config, verdict=verdict):
+            assert caller(*acls, config=config).decide(READ, TOPIC, "orders") is verdict
 
 
 def test_a_verdict_knows_its_result_and_rule() -> None:
@@ -84,9 +81,10 @@ def test_super_users_pass_every_deny_and_find_no_acl_behind_it() -> None:
     assert root.authorized_operations(TOPIC, "orders") == to_bit_field(supported_operations(TOPIC))
 
 
-@each_case("principal", ["user:root", "User:root ", " User:root", "User:roo", "Group:root", "User:*"])
-def test_super_users_are_compared_as_they_are_spelled(principal: str) -> None:
-    assert caller(principal=principal, config=ROOT).decide(READ, TOPIC, "orders") is Verdict.DEFAULT_DENY
+def test_super_users_are_compared_as_they_are_spelled(subtests: pytest.Subtests) -> None:
+    for principal in ["user:root", "User:root ", " User:root", "User:roo", "Group:root", "User:*"]:
+        with subtests.test(principal=principal):
+            assert caller(principal=principal, config=ROOT).decide(READ, TOPIC, "orders") is Verdict.DEFAULT_DENY
 
 
 def test_before_the_load_only_super_users_are_answered() -> None:
@@ -183,9 +181,8 @@ def test_by_resource_type_wants_a_concrete_operation(operation: AclOperation) ->
         caller(principal="User:root", config=ROOT).authorize_by_resource_type(operation, TOPIC)
 
 
-@each_case(
-    ("acls", "verdict"),
-    [
+def test_by_resource_type_weighs_the_patterns(subtests: pytest.Subtests) -> None:
+    for acls, verdict in [
         ([], Verdict.DEFAULT_DENY),
         ([topic("orders")], Verdict.ALLOWED_BY_ACL),
         ([topic("*")], Verdict.ALLOWED_BY_ACL),
@@ -205,10 +202,9 @@ def test_by_resource_type_wants_a_concrete_operation(operation: AclOperation) ->
         ([topic("orders")._replace(host="10.0.0.0/24")], Verdict.ALLOWED_BY_ACL),
         ([topic("*")._replace(operation=WRITE)], Verdict.DEFAULT_DENY),
         ([topic("orders")._replace(operation=AclOperation.ALL)], Verdict.ALLOWED_BY_ACL),
-    ],
-)
-def test_by_resource_type_weighs_the_patterns(acls: list[AclBinding], verdict: Verdict) -> None:
-    assert caller(*acls).authorize_by_resource_type(READ, TOPIC) is verdict
+    ]:
+        with subtests.test(acls=acls, verdict=verdict):
+            assert caller(*acls).authorize_by_resource_type(READ, TOPIC) is verdict
 
 
 def test_by_resource_type_takes_no_implied_operation_but_on_the_probed_name() -> None:

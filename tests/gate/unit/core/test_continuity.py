@@ -4,9 +4,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from uuid import UUID, uuid4
 
+import pytest
+
 from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity
 from app.core.epochs import Epochs, is_later, next_epoch
-from tests.cases import each_case
 
 NOW = datetime(2026, 11, 22, 21, 30, 0, 123_456, tzinfo=UTC)
 BORN = UUID("0768e2e2-e297-4ba5-a4d9-0eff56e84f3c")
@@ -47,9 +48,8 @@ def test_the_last_millisecond_that_an_epoch_can_tell_is_no_fault() -> None:
     assert later_than(last).version == 7
 
 
-@each_case(
-    ("head", "hash_at", "found"),
-    [
+def test_continuity(subtests: pytest.Subtests) -> None:
+    for head, hash_at, found in [
         (at(5), b"same", Continuity.PROVED),
         (at(9), b"same", Continuity.PROVED),
         (at(9), b"other", Continuity.DIVERGED),
@@ -58,10 +58,9 @@ def test_the_last_millisecond_that_an_epoch_can_tell_is_no_fault() -> None:
         (at(4), b"same", Continuity.LOST),
         (at(4, later_than(BORN)), None, Continuity.PROVED),
         (at(9, uuid4()), b"same", Continuity.LOST),
-    ],
-)
-def test_continuity(head: FeedPosition, hash_at: bytes | None, found: Continuity) -> None:
-    assert continuity(at(5), Epochs.only(head.epoch), head.offset, hash_at) is found
+    ]:
+        with subtests.test(head=head, hash_at=hash_at, found=found):
+            assert continuity(at(5), Epochs.only(head.epoch), head.offset, hash_at) is found
 
 
 def test_an_older_epoch_is_none_to_go_on_in() -> None:
@@ -69,19 +68,17 @@ def test_an_older_epoch_is_none_to_go_on_in() -> None:
     assert continuity(at(5, present), Epochs.only(BORN), 9, b"same") is Continuity.LOST
 
 
-@each_case(
-    ("first_offset", "hash_at", "found"),
-    [
+def test_hashes_are_compared_across_epochs(subtests: pytest.Subtests) -> None:
+    """Beyond where the next epoch began the position is lost, and that epoch has told so already."""
+    for first_offset, hash_at, found in [
         (5, b"same", Continuity.PROVED),
         (5, b"other", Continuity.DIVERGED),
         (7, None, Continuity.PROVED),
         (4, b"other", Continuity.PROVED),
-    ],
-)
-def test_hashes_are_compared_across_epochs(first_offset: int, hash_at: bytes | None, found: Continuity) -> None:
-    """Beyond where the next epoch began the position is lost, and that epoch has told so already."""
-    epochs = Epochs.only(BORN).begun(later_than(BORN), first_offset)
-    assert continuity(at(5), epochs, 9, hash_at) is found
+    ]:
+        with subtests.test(first_offset=first_offset, hash_at=hash_at, found=found):
+            epochs = Epochs.only(BORN).begun(later_than(BORN), first_offset)
+            assert continuity(at(5), epochs, 9, hash_at) is found
 
 
 def test_what_is_known_is_given_up_for_what_follows_it_only() -> None:

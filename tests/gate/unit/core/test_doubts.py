@@ -1,5 +1,6 @@
 """What is probably meant otherwise is told, with the way out; what can be meant as it is gets no word."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,7 +8,6 @@ from app.core.doubts import doubts_of_acl, doubts_of_principal
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.operations import supported_operations
-from tests.cases import each_case
 
 GOOD = AclBinding(
     ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW
@@ -17,9 +17,8 @@ GROUP = {"resource_type": ResourceType.GROUP}
 USER = {"resource_type": ResourceType.USER, "operation": AclOperation.CREATE_TOKENS}
 
 
-@each_case(
-    "fields",
-    [
+def test_what_can_be_meant_as_it_is_gets_no_word(subtests: pytest.Subtests) -> None:
+    for fields in [
         {},
         {"resource_name": "*"},
         {"resource_name": "orders.", **PREFIXED},
@@ -40,15 +39,13 @@ USER = {"resource_type": ResourceType.USER, "operation": AclOperation.CREATE_TOK
         {"host": "0:0:0:0:0:0:0:1"},
         {"host": "2001:db8::/32"},
         {"operation": AclOperation.ALL},
-    ],
-)
-def test_what_can_be_meant_as_it_is_gets_no_word(fields: dict[str, object]) -> None:
-    assert list(doubts_of_acl(GOOD._replace(**fields))) == []  # type: ignore[arg-type]  # one field of any type
+    ]:
+        with subtests.test(fields=fields):
+            assert list(doubts_of_acl(GOOD._replace(**fields))) == []  # type: ignore[arg-type]  # one field of any type
 
 
-@each_case(
-    ("fields", "words"),
-    [
+def test_what_is_probably_meant_otherwise_is_told_with_the_way_out(subtests: pytest.Subtests) -> None:
+    for fields, words in [
         ({"resource_name": "pii-*"}, ["`pii-*`", "LITERAL", "use `pii-` with PREFIXED"]),
         ({"resource_name": "pii-*", **PREFIXED}, ["a prefix is compared exactly", "use `pii-` with PREFIXED"]),
         ({"resource_name": "*", **PREFIXED}, ["for every topic, use `*` with LITERAL"]),
@@ -76,11 +73,10 @@ def test_what_can_be_meant_as_it_is_gets_no_word(fields: dict[str, object]) -> N
         ({"host": "10.1.2.3/8"}, ["the whole range `10.0.0.0/8`"]),
         ({"host": "2001:db8::1/32"}, ["the whole range `2001:db8::/32`"]),
         ({"operation": AclOperation.IDEMPOTENT_WRITE}, ["Kafka never asks for IDEMPOTENT_WRITE on a TOPIC"]),
-    ],
-)
-def test_what_is_probably_meant_otherwise_is_told_with_the_way_out(fields: dict[str, object], words: list[str]) -> None:
-    (told,) = doubts_of_acl(GOOD._replace(**fields))  # type: ignore[arg-type]  # one field of any type
-    assert [word for word in words if word not in told] == []
+    ]:
+        with subtests.test(fields=fields, words=words):
+            (told,) = doubts_of_acl(GOOD._replace(**fields))  # type: ignore[arg-type]  # one field of any type
+            assert [word for word in words if word not in told] == []
 
 
 def test_of_a_super_user_the_wildcard_is_doubted_too() -> None:
@@ -114,8 +110,11 @@ def test_long_texts_are_cut_and_soon_read() -> None:
         assert max(map(len, told)) < 1_000
 
 
-@each_case("resource_type", _CONCRETE)
-def test_operations_that_a_resource_has_are_not_doubted(resource_type: ResourceType) -> None:
-    for operation in supported_operations(resource_type):
-        told = doubts_of_acl(GOOD._replace(resource_type=resource_type, operation=operation, resource_name="User:a-b"))
-        assert not [each for each in told if "Kafka never asks" in each]
+def test_operations_that_a_resource_has_are_not_doubted(subtests: pytest.Subtests) -> None:
+    for resource_type in _CONCRETE:
+        with subtests.test(resource_type=resource_type):
+            for operation in supported_operations(resource_type):
+                told = doubts_of_acl(
+                    GOOD._replace(resource_type=resource_type, operation=operation, resource_name="User:a-b")
+                )
+                assert not [each for each in told if "Kafka never asks" in each]

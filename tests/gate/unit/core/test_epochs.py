@@ -14,7 +14,6 @@ from app.core.kafka.errors import (
 )
 from app.core.past import StoreHead
 from app.core.token import Token
-from tests.cases import each_case
 
 BORN = UUID("5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11")
 FIRST = UUID("0199f0c2-5d1e-7c3a-9a41-3f6f0b8a2c17")
@@ -24,21 +23,17 @@ FAR = UUID("ffffffff-ffff-7fff-8fff-ffffffffffff")
 EPOCHS = Epochs((Epoch(BORN, 0), Epoch(FIRST, 10), Epoch(SECOND, 20)))
 
 
-@each_case(
-    ("last", "noted", "kept"),
-    [
+def test_what_does_not_fit_is_left_out_with_all_that_is_older(subtests: pytest.Subtests) -> None:
+    for last, noted, kept in [
         (SECOND, [(BORN, 0), (FIRST, 10), (SECOND, 20)], [BORN, FIRST, SECOND]),
         (FIRST, [(BORN, 0), (FIRST, 10), (SECOND, 20)], [BORN, FIRST]),
         (THIRD, [(BORN, 0), (FIRST, 10), (SECOND, 20)], [THIRD]),
         (SECOND, [(BORN, 30), (FIRST, 10), (SECOND, 20)], [FIRST, SECOND]),
         (SECOND, [(BORN, 0), (FIRST, 30), (SECOND, 20)], [SECOND]),
         (SECOND, [], [SECOND]),
-    ],
-)
-def test_what_does_not_fit_is_left_out_with_all_that_is_older(
-    last: UUID, noted: list[tuple[UUID, int]], kept: list[UUID]
-) -> None:
-    assert [each.id for each in Epochs.noted(last, (Epoch(*each) for each in reversed(noted))).rows] == kept
+    ]:
+        with subtests.test(last=last, noted=noted, kept=kept):
+            assert [each.id for each in Epochs.noted(last, (Epoch(*each) for each in reversed(noted))).rows] == kept
 
 
 def test_a_record_s_token_is_of_the_epoch_in_which_it_was_written() -> None:
@@ -57,23 +52,22 @@ def refusal_of(token: Token, *, is_of_primary: bool = True) -> type[ApiException
     return None
 
 
-@pytest.mark.parametrize("is_of_primary", [True, False])
-@each_case("token", [Token(BORN, 10), Token(FIRST, 20), Token(SECOND, 0), Token(SECOND, 25)])
-def test_a_part_of_the_history_is_asked_about(token: Token, is_of_primary: bool) -> None:  # noqa: FBT001 - a parameter
-    assert refusal_of(token, is_of_primary=is_of_primary) is None
+def test_a_part_of_the_history_is_asked_about(subtests: pytest.Subtests) -> None:
+    for token in [Token(BORN, 10), Token(FIRST, 20), Token(SECOND, 0), Token(SECOND, 25)]:
+        for is_of_primary in (True, False):
+            with subtests.test(token=token, is_of_primary=is_of_primary):
+                assert refusal_of(token, is_of_primary=is_of_primary) is None
 
 
-@each_case(
-    ("token", "refusal"),
-    [
+def test_anything_else_is_refused_and_nothing_is_lost_on_a_standby(subtests: pytest.Subtests) -> None:
+    for token, refusal in [
         (Token(BORN, 11), TokenEpochMismatchException),
         (Token(FIRST, 21), TokenEpochMismatchException),
         (Token(UUID(int=1), 1), TokenEpochMismatchException),
         (Token(SECOND, 26), OffsetNotAvailableException),
         (Token(THIRD, 1), OffsetNotAvailableException),
         (Token(FAR, 1), TokenEpochInvalidException),
-    ],
-)
-def test_anything_else_is_refused_and_nothing_is_lost_on_a_standby(token: Token, refusal: type[ApiException]) -> None:
-    assert refusal_of(token) is refusal
-    assert refusal_of(token, is_of_primary=False) is OffsetNotAvailableException
+    ]:
+        with subtests.test(token=token, refusal=refusal):
+            assert refusal_of(token) is refusal
+            assert refusal_of(token, is_of_primary=False) is OffsetNotAvailableException

@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -16,7 +16,6 @@ from app.core.kafka.errors import PoisonedRecordException, UnknownRecordExceptio
 from app.core.kafka.hosts import parse_address
 from app.core.records import GENESIS_HASH, Record
 from app.core.token import Token
-from tests.cases import each_case
 from tests.chains import config, gone, put, transaction
 from tests.dumps import dump
 from tests.images import EPOCH, HEAD, image_of, index_of, numbered
@@ -175,15 +174,16 @@ def poisonings() -> dict[str, tuple[list[Record], str]]:
     }
 
 
-@each_case("case", poisonings())
-def test_a_poisoned_transaction_changes_nothing(case: str) -> None:
-    records, why = poisonings()[case]
-    image = replace(applied(fresh(), put(ORDERS)), hash=b"\1" * 32)
-    before = dump(image.index)
-    with pytest.raises(PoisonedRecordException, match=why.replace("`", ".")) as poisoned:
-        image.apply(records)
-    assert 2 <= poisoned.value.offset <= 3
-    assert dump(image.index) == before
+def test_a_poisoned_transaction_changes_nothing(subtests: pytest.Subtests) -> None:
+    for case in poisonings():
+        with subtests.test(case=case):
+            records, why = poisonings()[case]
+            image = replace(applied(fresh(), put(ORDERS)), hash=b"\1" * 32)
+            before = dump(image.index)
+            with pytest.raises(PoisonedRecordException, match=why.replace("`", ".")) as poisoned:
+                image.apply(records)
+            assert 2 <= poisoned.value.offset <= 3
+            assert dump(image.index) == before
 
 
 def test_a_transaction_may_put_what_it_removed_and_remove_what_it_put() -> None:
@@ -193,9 +193,8 @@ def test_a_transaction_may_put_what_it_removed_and_remove_what_it_put() -> None:
     assert dump(image.index) == dump(index_of([StandardAcl(UUID(int=3), ORDERS)]))
 
 
-@each_case(
-    "codes",
-    [
+def test_a_snapshot_with_unknown_codes_is_poisoned(subtests: pytest.Subtests) -> None:
+    cases: Iterable[dict[str, object]] = [
         {"resource_type": ResourceType.ANY},
         {"resource_type": ResourceType.UNKNOWN},
         {"resource_type": 8},
@@ -205,13 +204,13 @@ def test_a_transaction_may_put_what_it_removed_and_remove_what_it_put() -> None:
         {"operation": 16},
         {"permission_type": AclPermissionType.ANY},
         {"permission_type": 4},
-    ],
-)
-def test_a_snapshot_with_unknown_codes_is_poisoned(codes: dict[str, object]) -> None:
-    builder = ImageBuilder(STARTUP)
-    acl = StandardAcl(UUID(int=1), changed(ORDERS, **codes))
-    with pytest.raises(UnknownRecordException, match="unknown codes"):
-        builder.add_rows([acl.row])
+    ]
+    for codes in cases:
+        with subtests.test(codes=codes):
+            builder = ImageBuilder(STARTUP)
+            acl = StandardAcl(UUID(int=1), changed(ORDERS, **codes))
+            with pytest.raises(UnknownRecordException, match="unknown codes"):
+                builder.add_rows([acl.row])
 
 
 def test_a_snapshot_with_a_bad_configuration_is_poisoned() -> None:

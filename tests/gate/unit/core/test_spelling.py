@@ -1,16 +1,22 @@
+import pytest
+
 from app.core.spelling import did_you_mean, nearest
-from tests.cases import each_case
 
 _KNOWN = ("export", "plan", "LITERAL")
 
 
-@each_case(
-    ("word", "meant"),
-    [("exprot", "export"), ("EXPORT", "export"), ("litral", "LITERAL"), ("q", None), ("", None), ("x" * 9_999, None)],
-)
-def test_the_nearest_word_is_the_one_most_alike(word: str, meant: str | None) -> None:
-    assert nearest(word, _KNOWN) == meant
-    assert did_you_mean(word, _KNOWN) == (f"; did you mean {meant}?" if meant else "")
+def test_the_nearest_word_is_the_one_most_alike(subtests: pytest.Subtests) -> None:
+    for word, meant in [
+        ("exprot", "export"),
+        ("EXPORT", "export"),
+        ("litral", "LITERAL"),
+        ("q", None),
+        ("", None),
+        ("x" * 9_999, None),
+    ]:
+        with subtests.test(word=word, meant=meant):
+            assert nearest(word, _KNOWN) == meant
+            assert did_you_mean(word, _KNOWN) == (f"; did you mean {meant}?" if meant else "")
 
 
 def test_how_alike_is_enough_can_be_chosen() -> None:

@@ -10,7 +10,6 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.formats.lines import MAX_LINE_BYTES
 from app.formats.registry import format_named, recognise
 from tests.acl_sets import bindings_of, problems_of, written
-from tests.cases import each_case
 from tests.strategies import LAW
 
 FORMAT = format_named("csv")
@@ -41,21 +40,19 @@ def test_it_is_written_after_rfc_4180() -> None:
     )
 
 
-@each_case(
-    "header",
-    [
+def test_the_headers_of_others_are_known(subtests: pytest.Subtests) -> None:
+    for header in [
         HEADER,
         "KafkaPrincipal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host",
         "Principal,ResourceType, PatternType, ResourceName,Operation,PermissionType,Host",
         "principal,resource_type,pattern_type,resource_name,operation,permission_type,host",
         ",".join(f'"{each}"' for each in HEADER.split(",")),
-    ],
-)
-@each_case("end", ["\n", "\r\n"])
-def test_the_headers_of_others_are_known(header: str, end: str) -> None:
-    raw = f"{header}{end}{PLAIN}{end}{end}".encode()
-    assert recognise(raw) is FORMAT
-    assert bindings_of(raw) == [acl()]
+    ]:
+        for end in ["\n", "\r\n"]:
+            with subtests.test(header=header, end=end):
+                raw = f"{header}{end}{PLAIN}{end}{end}".encode()
+                assert recognise(raw) is FORMAT
+                assert bindings_of(raw) == [acl()]
 
 
 def test_columns_may_come_in_any_order_and_the_pattern_type_may_be_missing() -> None:
@@ -78,26 +75,21 @@ def test_words_are_read_in_the_spelling_of_any_tool() -> None:
     assert found.permission_type is AclPermissionType.DENY
 
 
-@each_case(
-    ("line", "expected"),
-    [
+def test_a_name_with_commas_that_nobody_quoted_is_put_together_around_the_words(subtests: pytest.Subtests) -> None:
+    for line, expected in [
         ("User:CN=a,OU=x, O=y,TOPIC,LITERAL,orders,READ,ALLOW,*", acl(principal="User:CN=a,OU=x, O=y")),
         ("User:a,TOPIC,LITERAL,x,y,READ,ALLOW,*", acl(name="x,y")),
         ("User:a,TOPIC,LITERAL,x,TOPIC,READ,ALLOW,*", acl(name="x,TOPIC")),
         ('User:CN="Doe, J",TOPIC,LITERAL,orders,READ,ALLOW,*', acl(principal='User:CN="Doe, J"')),
         ("User:CN=TOPIC,TOPIC,TOPIC,LITERAL,orders,READ,ALLOW,*", acl(principal="User:CN=TOPIC,TOPIC")),
         ("User:a,TOPIC,LITERAL,orders,READ,ALLOW,h,i", acl(host="h,i")),
-    ],
-)
-def test_a_name_with_commas_that_nobody_quoted_is_put_together_around_the_words(
-    line: str, expected: AclBinding
-) -> None:
-    assert read(HEADER, line) == [expected]
+    ]:
+        with subtests.test(line=line, expected=expected):
+            assert read(HEADER, line) == [expected]
 
 
-@each_case(
-    ("line", "problem"),
-    [
+def test_a_record_that_can_not_be_read_is_told_by_its_line(subtests: pytest.Subtests) -> None:
+    for line, problem in [
         (
             "User:a,TOPIC,LITERAL,x,READ,ALLOW,y,READ,ALLOW,*",
             "10 fields for 7 columns, and they can be read in more than",
@@ -117,11 +109,10 @@ def test_a_name_with_commas_that_nobody_quoted_is_put_together_around_the_words(
         ('User:a,TOPIC,LITERAL," x", READ,ALLOW,*\t', "`host`: white space at its start or end"),
         ('User:a,TOPIC,LITERAL,"x,READ,ALLOW,*', "the file ends within quotes"),
         ("User:a,TOPIC,LITERAL,\uff52,READ,\uff21LLOW,*", "`permission_type`"),
-    ],
-)
-def test_a_record_that_can_not_be_read_is_told_by_its_line(line: str, problem: str) -> None:
-    (found,) = told(HEADER, "", line)
-    assert found.startswith(f"3: {problem}")
+    ]:
+        with subtests.test(line=line, problem=problem):
+            (found,) = told(HEADER, "", line)
+            assert found.startswith(f"3: {problem}")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.registry import format_named, recognise
 from tests.acl_sets import bindings_of, problems_of, written
-from tests.cases import each_case
 
 FORMAT = format_named("confluent")
 ACL = AclBinding(
@@ -34,21 +33,19 @@ def raw(value: object, indentation: int | None = None) -> bytes:
     return json.dumps(value, indent=indentation).encode()
 
 
-@each_case(
-    "value",
-    [
+def test_every_shape_is_recognised_and_read(subtests: pytest.Subtests) -> None:
+    for value in [
         {"kind": "KafkaAclList", "metadata": {"self": "http://x", "next": None}, "data": [{**ABOUT, **FIELDS}]},
         {"data": [FIELDS]},
         FIELDS,
         {**ABOUT, **FIELDS},
         {**FIELDS, **ABOUT},
-    ],
-)
-@each_case("indentation", [None, 2])
-def test_every_shape_is_recognised_and_read(value: object, indentation: int | None) -> None:
-    content = raw(value, indentation)
-    assert recognise(content) is FORMAT
-    assert bindings_of(b"\n " + content + b"\n") == [ACL]
+    ]:
+        for indentation in [None, 2]:
+            with subtests.test(value=value, indentation=indentation):
+                content = raw(value, indentation)
+                assert recognise(content) is FORMAT
+                assert bindings_of(b"\n " + content + b"\n") == [ACL]
 
 
 def test_it_is_written_as_a_batch() -> None:
@@ -62,9 +59,8 @@ def test_klamms_own_json_is_not_taken_for_it() -> None:
     assert found.name == "jsonl"
 
 
-@each_case(
-    ("value", "problem"),
-    [
+def test_what_is_wrong_is_told_by_its_field(subtests: pytest.Subtests) -> None:
+    for value, problem in [
         ({"data": [{**FIELDS, "host": None}]}, "1: `host`: the value is not text; write a string"),
         ({"data": [{**FIELDS, "hots": "*"}]}, "1: `hots`: there is no such field; remove it"),
         ({"data": [{k: v for k, v in FIELDS.items() if k != "host"}]}, "1: `host`: the field is missing"),
@@ -82,10 +78,9 @@ def test_klamms_own_json_is_not_taken_for_it() -> None:
         ),
         ([{k: v for k, v in FIELDS.items() if k != "host"}], "1: `host`: the field is missing; Confluent's CLI leaves"),
         ([FIELDS, 7], "1: not an object"),
-    ],
-)
-def test_what_is_wrong_is_told_by_its_field(value: object, problem: str) -> None:
-    assert problems_of(raw(value), FORMAT)[0].startswith(problem)
+    ]:
+        with subtests.test(value=value, problem=problem):
+            assert problems_of(raw(value), FORMAT)[0].startswith(problem)
 
 
 def test_a_key_that_comes_twice_is_told() -> None:

@@ -7,16 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.formats.csv_cells import is_formula, marked, unmarked
-from tests.cases import each_case
 from tests.strategies import LAW
 
 LEADS = "=+-@\uff1d\uff0b\uff0d\uff20"
 TEXTS = st.text(st.sampled_from(f"{LEADS}';|,\t\r\n \u00a0\ufeff\x00\x0b\"ab1")) | st.text()
 
 
-@each_case(
-    ("text", "cell"),
-    [
+def test_a_cell_is_marked_where_it_may_begin(subtests: pytest.Subtests) -> None:
+    for text, cell in [
         ("orders", "orders"),
         ("it's=x", "it's=x"),
         ("'tis", "'tis"),
@@ -44,11 +42,10 @@ TEXTS = st.text(st.sampled_from(f"{LEADS}';|,\t\r\n \u00a0\ufeff\x00\x0b\"ab1"))
         ("a, =x", "a, =x"),
         ('"=x', "'\"=x"),
         ('a;"=x"', "'a;'\"=x\""),
-    ],
-)
-def test_a_cell_is_marked_where_it_may_begin(text: str, cell: str) -> None:
-    assert marked(text) == cell
-    assert unmarked(cell) == text
+    ]:
+        with subtests.test(text=text, cell=cell):
+            assert marked(text) == cell
+            assert unmarked(cell) == text
 
 
 @given(TEXTS)
@@ -78,9 +75,10 @@ def test_a_cell_that_lost_its_mark_is_never_taken_for_the_text(text: str) -> Non
         assert unmarked(text) != text
 
 
-@each_case("cell", ["=x", "+1", "'a;=x", "a;'=x", "'\tx", "\t'x"])
-def test_a_missing_mark_is_seen(cell: str) -> None:
-    assert unmarked(cell) is None
+def test_a_missing_mark_is_seen(subtests: pytest.Subtests) -> None:
+    for cell in ["=x", "+1", "'a;=x", "a;'=x", "'\tx", "\t'x"]:
+        with subtests.test(cell=cell):
+            assert unmarked(cell) is None
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ from urllib.parse import quote
 import pytest
 
 from app.formats.database_url import DatabaseUrl
-from tests.cases import each_case
 
 SECRET = "planted-4711"
 
@@ -18,9 +17,8 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@each_case(
-    ("dsn", "place"),
-    [
+def test_a_place_is_host_port_database_and_user(subtests: pytest.Subtests) -> None:
+    for dsn, place in [
         (f"postgresql://klamm:{SECRET}@db.example:5433/acls", "database `db.example:5433/acls`, user `klamm`"),
         (f"postgres://klamm:{SECRET}@db.example/acls", "database `db.example:5432/acls`, user `klamm`"),
         ("postgresql://klamm@db.example", "database `db.example:5432/klamm`, user `klamm`"),
@@ -33,15 +31,13 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (f"postgresql://?host=a,b&port=7&database=d&user=k&password={SECRET}", "database `a:7,b:7/d`, user `k`"),
         (f"postgresql://k:{SECRET}@/d", "database `localhost:5432/d`, user `k`"),
-    ],
-)
-def test_a_place_is_host_port_database_and_user(dsn: str, place: str) -> None:
-    assert DatabaseUrl.parse(dsn).shown == place
+    ]:
+        with subtests.test(dsn=dsn, place=place):
+            assert DatabaseUrl.parse(dsn).shown == place
 
 
-@each_case(
-    "dsn",
-    [
+def test_no_slip_of_the_pen_shows_a_password(subtests: pytest.Subtests) -> None:
+    for dsn in [
         f"postgresql://klamm:p@{SECRET}@db.example/acls",
         f"postgresql://klamm:1/{SECRET}@db.example/acls",
         f"postgresql://klamm:1?{SECRET}@db.example/acls",
@@ -58,14 +54,13 @@ def test_a_place_is_host_port_database_and_user(dsn: str, place: str) -> None:
         f"postgresql://db.example:5432/acls?password=x@{SECRET}",
         f"postgresql://db.example/acls?password=x&{SECRET.replace('-4711', '')}=",
         f"postgresql://db.example/acls?{SECRET}=",
-    ],
-)
-def test_no_slip_of_the_pen_shows_a_password(dsn: str) -> None:
-    try:
-        told = DatabaseUrl.parse(dsn).shown
-    except ValueError as refusal:
-        told = str(refusal)
-    assert SECRET not in told
+    ]:
+        with subtests.test(dsn=dsn):
+            try:
+                told = DatabaseUrl.parse(dsn).shown
+            except ValueError as refusal:
+                told = str(refusal)
+            assert SECRET not in told
 
 
 def test_an_at_sign_too_many_is_told_with_the_way_out() -> None:
@@ -109,32 +104,27 @@ def _to(host: str) -> DatabaseUrl:
     return DatabaseUrl.parse(f"postgresql:///x?host={quote(f'[{host}]' if ':' in host else host)}")
 
 
-@each_case(
-    "host",
-    [
+def test_a_host_of_this_machine(subtests: pytest.Subtests) -> None:
+    for host in [
         *("localhost", "127.0.0.1", "127.0.0.2", "127.255.255.254", "::1", "::ffff:127.0.0.1"),
         *("/run/postgresql", "/tmp/s", ""),  # noqa: S108 - nothing is made there
-    ],
-)
-def test_a_host_of_this_machine(host: str) -> None:
-    assert _to(host).is_local
+    ]:
+        with subtests.test(host=host):
+            assert _to(host).is_local
 
 
-@each_case(
-    "host",
-    [
+def test_any_other_host_is_a_stranger(subtests: pytest.Subtests) -> None:
+    for host in [
         *("db", "db.example.com", "localhost.example.com", "10.0.0.1", "128.0.0.1", "0.0.0.0", "::", "fe80::1"),  # noqa: S104 - nobody listens
         *("::ffff:10.0.0.1", "127.1", "2130706433", "0x7f.0.0.1", "127.0.0.1.example.com", "LOCALHOST."),
         *("ss@localhost", "localhost ", "@abstract"),
-    ],
-)
-def test_any_other_host_is_a_stranger(host: str) -> None:
-    assert not _to(host).is_local
+    ]:
+        with subtests.test(host=host):
+            assert not _to(host).is_local
 
 
-@each_case(
-    ("dsn", "hosts"),
-    [
+def test_hosts_are_those_that_the_driver_tries(subtests: pytest.Subtests) -> None:
+    for dsn, hosts in [
         ("postgresql://a:b@db:5432/x", ["db"]),
         ("postgres://db", ["db"]),
         ("postgresql://a@[::1]:5432/x", ["::1"]),
@@ -144,10 +134,9 @@ def test_any_other_host_is_a_stranger(host: str) -> None:
         ("postgresql:///x?host=/run/postgresql", ["/run/postgresql"]),
         ("postgresql:///x?host=h1:1,h2", ["h1", "h2"]),
         ("postgresql://db/x?host=localhost", ["db"]),
-    ],
-)
-def test_hosts_are_those_that_the_driver_tries(dsn: str, hosts: list[str]) -> None:
-    assert [name for name, _ in DatabaseUrl.parse(dsn).hosts] == hosts
+    ]:
+        with subtests.test(dsn=dsn, hosts=hosts):
+            assert [name for name, _ in DatabaseUrl.parse(dsn).hosts] == hosts
 
 
 def test_hosts_may_come_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,20 +156,17 @@ def test_tls_options_may_come_from_variables() -> None:
         DatabaseUrl.parse("postgresql:///x", {"PGSSLMODE": "planted"})
 
 
-@each_case(
-    ("query", "told"),
-    [
+def test_tls_options_that_can_not_be_meant_are_refused(subtests: pytest.Subtests) -> None:
+    for query, told in [
         ("sslmode=always", "its sslmode must be one of disable, "),
         ("sslmode=verify-ca", "needs sslrootcert"),
         ("sslmode=verify-ca&sslrootcert=system", "needs sslmode=verify-full"),
         ("sslmode=require&sslrootcert=system", "needs sslmode=verify-full"),
         ("ssl_min_protocol_version=TLSv1", "must be one of TLSv1.2, TLSv1.3"),
         ("ssl_max_protocol_version=SSLv3", "must be one of TLSv1.2, TLSv1.3"),
-    ],
-)
-def test_tls_options_that_can_not_be_meant_are_refused(query: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        DatabaseUrl.parse(f"postgresql://klamm:{SECRET}@db/x?{query}")
+    ]:
+        with subtests.test(query=query, told=told), pytest.raises(ValueError, match=told):
+            DatabaseUrl.parse(f"postgresql://klamm:{SECRET}@db/x?{query}")
 
 
 @pytest.mark.parametrize("dsn", ["postgresql:///x", "postgresql://u@[::1]:7/x", "postgresql://a,b:1/x%20y"])
@@ -191,22 +177,20 @@ def test_the_form_for_java_reads_back_as_the_same(dsn: str) -> None:
     assert (again.database, again.user) == (url.database, "")
 
 
-@each_case(
-    ("option", "told"),
-    [
+@pytest.mark.parametrize("value", ["", SECRET])
+def test_an_unknown_option_is_refused_with_its_name_and_the_way_out(subtests: pytest.Subtests, value: str) -> None:
+    for option, told in [
         ("sslmod", "unknown option `sslmod`; did you mean `sslmode`?"),
         ("SSLMODE", "unknown option `SSLMODE`; did you mean `sslmode`?"),
         ("connect_timeout", "unknown option `connect_timeout`; leave it out, or "),
         ("log_statement", "as options=-c%20NAME%3DVALUE"),
         ("service", "unknown option `service`; leave it out"),
         ("pa55", "unknown option; leave it out"),
-    ],
-)
-@pytest.mark.parametrize("value", ["", SECRET])
-def test_an_unknown_option_is_refused_with_its_name_and_the_way_out(option: str, told: str, value: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(told)) as refusal:
-        DatabaseUrl.parse(f"postgresql://klamm:{SECRET}@db/x?sslmode=require&{option}={value}")
-    assert SECRET not in str(refusal.value)
+    ]:
+        with subtests.test(option=option, told=told):
+            with pytest.raises(ValueError, match=re.escape(told)) as refusal:
+                DatabaseUrl.parse(f"postgresql://klamm:{SECRET}@db/x?sslmode=require&{option}={value}")
+            assert SECRET not in str(refusal.value)
 
 
 @pytest.mark.parametrize("odd", ["local\nhost", "local\thost"])

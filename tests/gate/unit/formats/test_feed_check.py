@@ -10,7 +10,6 @@ import pytest
 from app.core.proof import FeedDamagedError
 from app.formats.feed_check import EventCheck
 from app.formats.feed_events import NoEventError, events_in
-from tests.cases import each_case
 from tests.gate.unit.formats.test_feed_events import EVENTS
 
 AFTER_3 = EVENTS[3]
@@ -56,9 +55,8 @@ def spoiled(at: int, **changes: object) -> list[dict[str, Any]]:
     return events
 
 
-@each_case(
-    "events",
-    [
+def test_a_snapshot_that_is_not_whole_is_found(subtests: pytest.Subtests) -> None:
+    for events in [
         SNAPSHOT[1:],
         SNAPSHOT[:3],
         [*SNAPSHOT[:1], *SNAPSHOT[2:]],
@@ -71,11 +69,9 @@ def spoiled(at: int, **changes: object) -> list[dict[str, Any]]:
         spoiled(3, hash="00" * 32),
         [*SNAPSHOT, EVENTS[5]],
         [*EVENTS[:2], {**EVENTS[2], "token": EVENTS[2]["token"].replace("5a", "5b")}],
-    ],
-)
-def test_a_snapshot_that_is_not_whole_is_found(events: list[dict[str, Any]]) -> None:
-    with pytest.raises(FeedDamagedError):
-        check(events)
+    ]:
+        with subtests.test(events=events), pytest.raises(FeedDamagedError):
+            check(events)
 
 
 @pytest.mark.parametrize("fields", [{"token": "x"}, {"hash": "x"}, {"hash": None}, {"digest": 5}, {"token": None}])
@@ -112,9 +108,8 @@ def test_a_stream_over_two_epochs_comes_to_the_same() -> None:
     check([began(SECOND, 3), *moved(EVENTS[3:4])])
 
 
-@each_case(
-    ("events", "why"),
-    [
+def test_an_epoch_that_does_not_fit_is_found(subtests: pytest.Subtests) -> None:
+    for events, why in [
         ([*EVENTS[:4], *moved(EVENTS[4:])], "was not stated to begin"),
         ([*EVENTS[:4], began(SECOND, 2), *moved(EVENTS[4:])], "but the feed is at 3"),
         ([*EVENTS[:4], began(SECOND, 4), *moved(EVENTS[4:])], "but the feed is at 3"),
@@ -126,11 +121,9 @@ def test_a_stream_over_two_epochs_comes_to_the_same() -> None:
         ([began(SECOND, 2), *moved(EVENTS[3:4])], "began after offset 2"),
         (snapshot_of_history((SECOND, 0), (FIRST, 3)), "not a later one"),
         (snapshot_of_history((FIRST, 0), (SECOND, 4)), "but the feed is at 3"),
-    ],
-)
-def test_an_epoch_that_does_not_fit_is_found(events: list[dict[str, Any]], why: str) -> None:
-    with pytest.raises(FeedDamagedError, match=why):
-        check(events)
+    ]:
+        with subtests.test(events=events, why=why), pytest.raises(FeedDamagedError, match=why):
+            check(events)
 
 
 @pytest.mark.parametrize("epochs", [[(FIRST, 0)], [(FIRST, 5), (SECOND, 3)], [(SECOND, 0), (SECOND, 3)]])

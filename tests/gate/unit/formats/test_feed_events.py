@@ -51,7 +51,6 @@ from app.formats.feed_values import (
     slice_of,
     transaction_json,
 )
-from tests.cases import each_case
 
 PAGE = (Path(__file__).parents[4] / "docs" / "feed.md").read_text()
 EVENTS: list[dict[str, Any]] = [json.loads(line) for line in re.findall(r'^    (\{"type".*)$', PAGE, re.MULTILINE)]
@@ -108,9 +107,8 @@ def _spoiled(at: int, **changes: object) -> list[dict[str, Any]]:
     return events
 
 
-@each_case(
-    "events",
-    [
+def test_what_was_changed_lost_or_doubled_is_found(subtests: pytest.Subtests) -> None:
+    for events in [
         EVENTS[2:],
         [*EVENTS[:2], *EVENTS[4:]],
         [EVENTS[0], *EVENTS],
@@ -122,11 +120,9 @@ def _spoiled(at: int, **changes: object) -> list[dict[str, Any]]:
         [EVENTS[0], {**EVENTS[1], "digest": EVENTS[3]["digest"]}],
         [EVENTS[0], {**EVENTS[1], "hash": EVENTS[3]["hash"]}],
         [EVENTS[0], {**EVENTS[1], "token": EVENTS[3]["token"]}],
-    ],
-)
-def test_what_was_changed_lost_or_doubled_is_found(events: list[dict[str, Any]]) -> None:
-    with pytest.raises(FeedDamagedError):
-        check(events)
+    ]:
+        with subtests.test(events=events), pytest.raises(FeedDamagedError):
+            check(events)
 
 
 @pytest.mark.parametrize(
@@ -138,10 +134,10 @@ def test_what_is_no_transaction_is_told(changes: dict[str, object]) -> None:
         records_in(transaction(_spoiled(0, **changes)[0]))
 
 
-@each_case("line", [b"{", b"[]", b"{}", b'{"type": 1}', b"\xff", b"[" * 100_000])
-def test_a_line_that_is_no_event_is_told_with_its_number(line: bytes) -> None:
-    with pytest.raises(NoEventError, match="line 2"):
-        list(events_in(io.BytesIO(b'{"type": "from the future"}\n' + line)))
+def test_a_line_that_is_no_event_is_told_with_its_number(subtests: pytest.Subtests) -> None:
+    for line in [b"{", b"[]", b"{}", b'{"type": 1}', b"\xff", b"[" * 100_000]:
+        with subtests.test(line=line), pytest.raises(NoEventError, match="line 2"):
+            list(events_in(io.BytesIO(b'{"type": "from the future"}\n' + line)))
 
 
 def test_an_acl_comes_back_as_it_went() -> None:

@@ -16,7 +16,6 @@ from app.formats.feed_events import Acls, encode
 from app.formats.feed_values import acl_fields, configs_of, snapshot_of, synced_of
 from app.formats.registry import FEED, recognise
 from tests.acl_sets import acls_of, problems_of
-from tests.cases import each_case
 from tests.images import image_of
 from tests.updates import topic
 
@@ -58,9 +57,8 @@ def test_a_part_of_it_is_refused(missing: int) -> None:
     assert problems_of(b"\n".join(events()[: missing + 1]), FEED) or missing == 4
 
 
-@each_case(
-    "raw",
-    [
+def test_what_was_changed_in_it_is_seen(subtests: pytest.Subtests) -> None:
+    for raw in [
         changed(owner="me"),
         changed(expires_at=None),
         changed(resource_name="d"),
@@ -68,10 +66,9 @@ def test_a_part_of_it_is_refused(missing: int) -> None:
         changed(id=str(UUID(int=9))),
         b"\n".join([*events()[:2], events()[1], *events()[2:]]),
         b"\n".join([*events(), *events()]),
-    ],
-)
-def test_what_was_changed_in_it_is_seen(raw: bytes) -> None:
-    assert "export the ACLs again" in problems_of(raw, FEED)[-1]
+    ]:
+        with subtests.test(raw=raw):
+            assert "export the ACLs again" in problems_of(raw, FEED)[-1]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 
 from app.formats.command_errors import UsageError
 from app.formats.secret_files import others_may_write, refuse_if_writable
-from tests.cases import each_case
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 STRANGER = 4711
@@ -27,20 +26,22 @@ def check(path: Path) -> None:
         refuse_if_writable(file, path)
 
 
-@each_case("mode", [0o600, 0o400, 0o644, 0o640, 0o755, 0o660, 0o664])
-def test_its_owner_and_the_own_group_may_write(path: Path, mode: int) -> None:
-    path.chmod(mode)
-    check(path)
+def test_its_owner_and_the_own_group_may_write(subtests: pytest.Subtests, path: Path) -> None:
+    for mode in [0o600, 0o400, 0o644, 0o640, 0o755, 0o660, 0o664]:
+        with subtests.test(mode=mode):
+            path.chmod(mode)
+            check(path)
 
 
-@each_case("mode", [0o666, 0o602, 0o646, 0o777])
-def test_a_file_that_everybody_may_write_is_refused_with_the_way_out(path: Path, mode: int) -> None:
-    path.chmod(mode)
-    with pytest.raises(UsageError) as refused:
-        check(path)
-    assert str(refused.value) == (
-        f"other users can change `{path}` (mode {mode:04o}); take that permission away: chmod go-w"
-    )
+def test_a_file_that_everybody_may_write_is_refused_with_the_way_out(subtests: pytest.Subtests, path: Path) -> None:
+    for mode in [0o666, 0o602, 0o646, 0o777]:
+        with subtests.test(mode=mode):
+            path.chmod(mode)
+            with pytest.raises(UsageError) as refused:
+                check(path)
+            assert str(refused.value) == (
+                f"other users can change `{path}` (mode {mode:04o}); take that permission away: chmod go-w"
+            )
 
 
 @as_root

@@ -4,10 +4,11 @@ import io
 import re
 from pathlib import Path
 
+import pytest
+
 from app.core.kafka.bindings import NewAcl
 from app.formats.registry import FORMATS, recognise
 from tests.acl_sets import bindings_of
-from tests.cases import each_case
 
 PAGE = (Path(__file__).parents[4] / "docs" / "formats.md").read_text(encoding="utf-8")
 
@@ -23,15 +24,16 @@ def examples() -> list[str]:
     ]
 
 
-@each_case("text", examples())
-def test_each_example_is_recognised_read_and_written_so(text: str) -> None:
-    found = recognise(text.encode())
-    assert found is not None
-    (acl,) = bindings_of(text.encode())
-    if found.name != "klamm":
-        out = io.StringIO()
-        found.write([NewAcl(acl)], out)
-        assert re.sub(r"\s", "", out.getvalue()) == re.sub(r"\s", "", text)
+def test_each_example_is_recognised_read_and_written_so(subtests: pytest.Subtests) -> None:
+    for text in examples():
+        with subtests.test(text=text):
+            found = recognise(text.encode())
+            assert found is not None
+            (acl,) = bindings_of(text.encode())
+            if found.name != "klamm":
+                out = io.StringIO()
+                found.write([NewAcl(acl)], out)
+                assert re.sub(r"\s", "", out.getvalue()) == re.sub(r"\s", "", text)
 
 
 def test_every_format_has_an_example_and_a_line() -> None:

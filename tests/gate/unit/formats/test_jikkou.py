@@ -8,7 +8,6 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.registry import format_named, recognise
 from tests.acl_sets import bindings_of, problems_of, written
-from tests.cases import each_case
 
 FORMAT = format_named("jikkou")
 ALICE = """\
@@ -60,15 +59,18 @@ ACLS = [
 ]
 
 
-@each_case("kind", ["KafkaPrincipalAuthorizationList", "ResourceList", "List"])
-@each_case("version", ["v1beta2", "v1"])
-def test_documents_and_lists_are_recognised_and_read(kind: str, version: str) -> None:
-    alice = ALICE.replace("v1beta2", version)
-    listed = f"apiVersion: kafka.jikkou.io/{version}\nkind: {kind}\nitems:\n- {indent(alice, '  ').lstrip()}"
-    for text in (alice, f"---\n{TOPIC}---\n{alice}", listed, alice.replace("\n", "\r\n")):
-        assert recognise(text.encode()) is FORMAT
-        assert bindings_of(text.encode()) == ACLS
-    assert bindings_of(f"---\n{alice}---\n{listed}---\n{TOPIC}".encode()) == ACLS * 2
+def test_documents_and_lists_are_recognised_and_read(subtests: pytest.Subtests) -> None:
+    for kind in ["KafkaPrincipalAuthorizationList", "ResourceList", "List"]:
+        for version in ["v1beta2", "v1"]:
+            with subtests.test(kind=kind, version=version):
+                alice = ALICE.replace("v1beta2", version)
+                listed = (
+                    f"apiVersion: kafka.jikkou.io/{version}\nkind: {kind}\nitems:\n- {indent(alice, '  ').lstrip()}"
+                )
+                for text in (alice, f"---\n{TOPIC}---\n{alice}", listed, alice.replace("\n", "\r\n")):
+                    assert recognise(text.encode()) is FORMAT
+                    assert bindings_of(text.encode()) == ACLS
+                assert bindings_of(f"---\n{alice}---\n{listed}---\n{TOPIC}".encode()) == ACLS * 2
 
 
 def test_it_is_written_a_document_each() -> None:
@@ -109,9 +111,8 @@ def test_it_is_written_a_document_each() -> None:
     )
 
 
-@each_case(
-    ("old", "new", "problem"),
-    [
+def test_what_is_not_understood_is_told(subtests: pytest.Subtests) -> None:
+    for old, new, problem in [
         ("roles: []", "roles: [Reader]", "1: `roles`: only Jikkou can resolve them"),
         ("roles: []", "roles: Reader", "1: `roles`: not a list"),
         ("roles: []", "rolls: []", "1: `rolls`: there is no such field"),
@@ -144,13 +145,12 @@ def test_it_is_written_a_document_each() -> None:
             "1: `kafka.jikkou.io/v1beta2` `KafkaPrincipalRole`: unknown to Klamm",
         ),
         ("kafka.jikkou", "kafka.aiven", "1: `kafka.aiven.io/v1beta2` `KafkaPrincipalAuthorization`: unknown to Klamm"),
-    ],
-)
-def test_what_is_not_understood_is_told(old: str, new: str, problem: str) -> None:
-    text = ALICE.replace(old, new, 1)
-    assert text != ALICE
-    found = problems_of(text.encode(), FORMAT)
-    assert found[0].startswith(problem), found
+    ]:
+        with subtests.test(old=old, new=new, problem=problem):
+            text = ALICE.replace(old, new, 1)
+            assert text != ALICE
+            found = problems_of(text.encode(), FORMAT)
+            assert found[0].startswith(problem), found
 
 
 @pytest.mark.parametrize("other", ["strimzi", "jikkou"])

@@ -8,7 +8,6 @@ from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.registry import format_named, recognise
 from tests.acl_sets import bindings_of, problems_of, written
-from tests.cases import each_case
 
 FORMAT = format_named("kafka-acls")
 HEADER = "Current ACLs for resource `ResourcePattern(resourceType=TOPIC, name=orders-, patternType=PREFIXED)`:\n"
@@ -54,9 +53,8 @@ def test_it_is_written_as_kafka_acls_prints_it() -> None:
     )
 
 
-@each_case(
-    "text",
-    [
+def test_every_shape_of_the_text_is_read(subtests: pytest.Subtests) -> None:
+    for text in [
         HEADER + ENTRY + "\n",
         HEADER + ENTRY.rstrip(),
         (HEADER + ENTRY).replace("\n", "\r\n"),
@@ -64,11 +62,10 @@ def test_it_is_written_as_kafka_acls_prints_it() -> None:
         "ACLs for principal `User:CN=a b, O=x`\n" + HEADER + ENTRY + "\n",
         f"Acl (pattern={HEADER.split('`')[1]}, entry={ENTRY.strip()}) already exists.\n",
         OLD,
-    ],
-)
-def test_every_shape_of_the_text_is_read(text: str) -> None:
-    assert recognise(text.encode()) is FORMAT
-    assert bindings_of(text.encode()) == [ORDERS]
+    ]:
+        with subtests.test(text=text):
+            assert recognise(text.encode()) is FORMAT
+            assert bindings_of(text.encode()) == [ORDERS]
 
 
 @pytest.mark.parametrize(
@@ -90,24 +87,21 @@ def test_old_resources_are_read(header: str, name: str, resource_type: ResourceT
     ]
 
 
-@each_case(
-    "binding",
-    [
+def test_texts_that_look_like_the_format_are_read_back(subtests: pytest.Subtests) -> None:
+    for binding in [
         acl(principal="User:uid=1, host=db1, operation=READ, permissionType=ALLOW)"),
         acl(name="a, patternType=LITERAL)`:"),
         acl(name="x, name=y"),
         acl(principal="User:a\u2028b\x0bc\x85d"),
         acl(principal="User:"),
         acl(host="a b)"),
-    ],
-)
-def test_texts_that_look_like_the_format_are_read_back(binding: AclBinding) -> None:
-    assert bindings_of(written(FORMAT, [binding])) == [binding]
+    ]:
+        with subtests.test(binding=binding):
+            assert bindings_of(written(FORMAT, [binding])) == [binding]
 
 
-@each_case(
-    ("lines", "problem"),
-    [
+def test_a_line_that_kafka_acls_does_not_print_there_is_told(subtests: pytest.Subtests) -> None:
+    for lines, problem in [
         ([HEADER, "\n", ENTRY], "3: an entry without a resource above it"),
         ([ENTRY], "1: an entry without a resource above it"),
         ([HEADER, "[2026] WARN no log4j\n", ENTRY], "2: neither a resource nor an entry"),
@@ -127,10 +121,9 @@ def test_texts_that_look_like_the_format_are_read_back(binding: AclBinding) -> N
             ["Acl (pattern=x), entry=(principal=a), entry=(principal=b)) already exists.\n"],
             "1: expected one `, entry=(principal=`",
         ),
-    ],
-)
-def test_a_line_that_kafka_acls_does_not_print_there_is_told(lines: list[str], problem: str) -> None:
-    assert problems_of("".join(lines).encode(), FORMAT)[0].startswith(problem)
+    ]:
+        with subtests.test(lines=lines, problem=problem):
+            assert problems_of("".join(lines).encode(), FORMAT)[0].startswith(problem)
 
 
 def test_an_entry_never_goes_to_the_resource_of_another_block() -> None:
@@ -209,23 +202,24 @@ def printed(verb: str, resource: str, entries: Sequence[str]) -> str:
     return f"{verb} ACLs for resource `{resource}`: \n {lines} \n\n"
 
 
-@each_case("verb", ["Current", "Adding"])
-@each_case(("resources", "entries"), [("1.x", "1.x"), ("2.0", "2.0"), ("2.1", "2.0"), ("2.1", "2.1")])
-def test_what_each_version_prints_is_read_whole(verb: str, resources: str, entries: str) -> None:
-    bindings = [*TWO, GROUP]
-    if resources == "1.x":
-        bindings = [each._replace(pattern_type=PatternType.LITERAL) for each in bindings]
-    *topic, group = bindings
-    text = printed(verb, RESOURCES[resources](topic[0]), [ENTRIES[entries](each) for each in topic])
-    text += printed(verb, RESOURCES[resources](group), [ENTRIES[entries](group)])
-    for form in (
-        text,
-        text.replace("\n", "\r\n"),
-        "\ufeff" + text,
-        "[2020-02-29 23:59:59,123] WARN x (o.a.k.A$1)\n" + text,
-    ):
-        assert recognise(form.removeprefix("\ufeff").encode()) is FORMAT
-        assert bindings_of(form.encode()) == bindings
+def test_what_each_version_prints_is_read_whole(subtests: pytest.Subtests) -> None:
+    for verb in ["Current", "Adding"]:
+        for resources, entries in [("1.x", "1.x"), ("2.0", "2.0"), ("2.1", "2.0"), ("2.1", "2.1")]:
+            with subtests.test(verb=verb, resources=resources, entries=entries):
+                bindings = [*TWO, GROUP]
+                if resources == "1.x":
+                    bindings = [each._replace(pattern_type=PatternType.LITERAL) for each in bindings]
+                *topic, group = bindings
+                text = printed(verb, RESOURCES[resources](topic[0]), [ENTRIES[entries](each) for each in topic])
+                text += printed(verb, RESOURCES[resources](group), [ENTRIES[entries](group)])
+                for form in (
+                    text,
+                    text.replace("\n", "\r\n"),
+                    "\ufeff" + text,
+                    "[2020-02-29 23:59:59,123] WARN x (o.a.k.A$1)\n" + text,
+                ):
+                    assert recognise(form.removeprefix("\ufeff").encode()) is FORMAT
+                    assert bindings_of(form.encode()) == bindings
 
 
 def test_a_resource_without_acls_has_none() -> None:
@@ -233,9 +227,8 @@ def test_a_resource_without_acls_has_none() -> None:
     assert bindings_of(text.encode()) == [acl("b")]
 
 
-@each_case(
-    "noise",
-    [
+def test_what_the_tool_says_on_standard_error_is_passed_over_wherever_it_stands(subtests: pytest.Subtests) -> None:
+    for noise in [
         "[2024-10-25 03:33:01,001] WARN The configuration 'x' isn't known. (org.apache.kafka.clients.AdminConfig)",
         "[2024-10-25 03:33:01,001] INFO [AdminClient clientId=adminclient-1] Node -1 (a.b.C$D$)",
         "Warning: support for ACL configuration directly through the authorizer is deprecated and will be removed.",
@@ -245,17 +238,17 @@ def test_a_resource_without_acls_has_none() -> None:
         "SLF4J: Class path contains multiple SLF4J bindings.",
         "SLF4J(W): No SLF4J providers were found.",
         "log4j:WARN No appenders could be found for logger (a.b).",
-    ],
-)
-def test_what_the_tool_says_on_standard_error_is_passed_over_wherever_it_stands(noise: str) -> None:
-    text = f"{noise}\n{HEADER}{noise}\n{ENTRY}{noise}\n{ENTRY}\n{noise}\n"
-    assert recognise(text.encode()) is FORMAT
-    assert bindings_of(text.encode()) == [ORDERS, ORDERS]
+    ]:
+        with subtests.test(noise=noise):
+            text = f"{noise}\n{HEADER}{noise}\n{ENTRY}{noise}\n{ENTRY}\n{noise}\n"
+            assert recognise(text.encode()) is FORMAT
+            assert bindings_of(text.encode()) == [ORDERS, ORDERS]
 
 
-@each_case(
-    ("line", "problem"),
-    [
+def test_no_other_line_is_passed_over_and_none_that_looks_like_an_acl_is_to_be_removed(
+    subtests: pytest.Subtests,
+) -> None:
+    for line, problem in [
         ("[2024-10-25 03:33:01,001] ERROR it broke (a.b.C)", "kafka-acls failed here"),
         ("[2024-10-25 03:33:01,001] FATAL it broke (a.b.C)", "kafka-acls failed here"),
         ("Error while executing ACL command: org.apache.kafka.common.errors.TimeoutException", "kafka-acls failed"),
@@ -277,12 +270,11 @@ def test_what_the_tool_says_on_standard_error_is_passed_over_wherever_it_stands(
         (ENTRY.replace("CN", "\x9b31mCN").rstrip("\n"), "a terminal's escape sequences"),
         ('{"resource_type": "TOPIC"}', "neither a resource nor an entry of kafka-acls"),
         ("User:a,TOPIC,LITERAL,orders,READ,DENY,*", "neither a resource nor an entry of kafka-acls"),
-    ],
-)
-def test_no_other_line_is_passed_over_and_none_that_looks_like_an_acl_is_to_be_removed(line: str, problem: str) -> None:
-    (found,) = problems_of(f"{HEADER}{ENTRY}{line}\n".encode(), FORMAT)
-    assert found.startswith(f"3: {problem}")
-    assert "remove" not in found
+    ]:
+        with subtests.test(line=line, problem=problem):
+            (found,) = problems_of(f"{HEADER}{ENTRY}{line}\n".encode(), FORMAT)
+            assert found.startswith(f"3: {problem}")
+            assert "remove" not in found
 
 
 def test_a_group_of_1_x_that_is_called_like_a_pattern_type_is_not_taken_for_another() -> None:

@@ -8,7 +8,6 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.registry import format_named, recognise
 from tests.acl_sets import bindings_of, problems_of, written
-from tests.cases import each_case
 
 FORMAT = format_named("rpk")
 FIELDS = {
@@ -46,9 +45,8 @@ def test_it_is_written_as_rpk_lists_it() -> None:
     assert json.loads(written(FORMAT, [ACL])) == {"matches": [{name: FIELDS[name] for name in FIELDS}]}
 
 
-@each_case(
-    ("value", "problem"),
-    [
+def test_what_can_not_be_read_is_told(subtests: pytest.Subtests) -> None:
+    for value, problem in [
         ({"matches": []}, "1: it holds no ACLs in the format rpk"),
         ({"matches": None}, "1: it holds no ACLs in the format rpk"),
         ({"matches": {}}, "1: `matches`: not a list"),
@@ -61,10 +59,9 @@ def test_it_is_written_as_rpk_lists_it() -> None:
         ({"filters": [{**FILTER, "message": "TIMEOUT"}], "matches": [FIELDS]}, "1: `filters`: one of them failed"),
         ({"filters": "x", "matches": [FIELDS]}, "1: `filters`: one of them failed"),
         ({"matches": [FIELDS], "errors": []}, "1: `errors`: there is no such field"),
-    ],
-)
-def test_what_can_not_be_read_is_told(value: object, problem: str) -> None:
-    assert problems_of(raw(value), FORMAT)[0].startswith(problem), problems_of(raw(value), FORMAT)
+    ]:
+        with subtests.test(value=value, problem=problem):
+            assert problems_of(raw(value), FORMAT)[0].startswith(problem), problems_of(raw(value), FORMAT)
 
 
 def test_a_key_that_comes_twice_is_told() -> None:

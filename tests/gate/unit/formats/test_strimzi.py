@@ -9,7 +9,6 @@ from app.formats import yaml_documents
 from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import format_named, recognise
 from tests.acl_sets import bindings_of, problems_of, written
-from tests.cases import each_case
 
 FORMAT = format_named("strimzi")
 
@@ -103,12 +102,17 @@ def test_several_documents_and_lists_are_read_and_other_kinds_passed_over() -> N
     assert read(text) == read(USER) * 2
 
 
-@each_case(
-    "version",
-    ["v1", "apps/v1", "batch/v1", "rbac.authorization.k8s.io/v1", "kafka.strimzi.io/v1beta2", "core.strimzi.io/v1"],
-)
-def test_other_kinds_of_kubernetes_and_strimzi_are_passed_over(version: str) -> None:
-    assert read(f"apiVersion: {version}\nkind: Other\nspec: {{}}\n---\n{USER}") == read(USER)
+def test_other_kinds_of_kubernetes_and_strimzi_are_passed_over(subtests: pytest.Subtests) -> None:
+    for version in [
+        "v1",
+        "apps/v1",
+        "batch/v1",
+        "rbac.authorization.k8s.io/v1",
+        "kafka.strimzi.io/v1beta2",
+        "core.strimzi.io/v1",
+    ]:
+        with subtests.test(version=version):
+            assert read(f"apiVersion: {version}\nkind: Other\nspec: {{}}\n---\n{USER}") == read(USER)
 
 
 def test_the_json_of_kubectl_is_read() -> None:
@@ -175,9 +179,8 @@ def test_it_is_written_a_user_each_with_rules_that_share_what_they_can() -> None
     )
 
 
-@each_case(
-    ("principal", "limit"),
-    [
+def test_principals_that_strimzi_can_not_make_are_named(subtests: pytest.Subtests) -> None:
+    for principal, limit in [
         ("Group:a", "only principals of type User"),
         ("User:*", "names"),
         ("User:Alice", "lower case"),
@@ -189,15 +192,14 @@ def test_it_is_written_a_user_each_with_rules_that_share_what_they_can() -> None
         ("User:" + "a" * 254, "names"),
         ("User:CN=" + "a" * 65, "up to 64 characters with CN="),
         ("User:CN=a", "a KafkaUser of this name, `User:a`"),
-    ],
-)
-def test_principals_that_strimzi_can_not_make_are_named(principal: str, limit: str) -> None:
-    out = io.StringIO()
-    with pytest.raises(FormatLimitError) as refused:
-        FORMAT.write([NewAcl(acl()), NewAcl(acl(principal=principal))], out)
-    assert limit in str(refused.value)
-    assert refused.value.binding.principal == principal
-    assert out.getvalue() == ""
+    ]:
+        with subtests.test(principal=principal, limit=limit):
+            out = io.StringIO()
+            with pytest.raises(FormatLimitError) as refused:
+                FORMAT.write([NewAcl(acl()), NewAcl(acl(principal=principal))], out)
+            assert limit in str(refused.value)
+            assert refused.value.binding.principal == principal
+            assert out.getvalue() == ""
 
 
 def test_the_longest_names_are_written() -> None:
@@ -205,9 +207,8 @@ def test_the_longest_names_are_written() -> None:
     assert read(written(FORMAT, bindings).decode()) == bindings
 
 
-@each_case(
-    ("rule", "problem"),
-    [
+def test_a_rule_that_strimzi_would_not_take_is_told_by_its_line(subtests: pytest.Subtests) -> None:
+    for rule, problem in [
         ("- {resource: {type: topic, name: t}}", "8: `operations`: the list is missing, or empty"),
         ("- {resource: {type: topic, name: t}, operations: []}", "8: `operations`: the list is missing, or empty"),
         ("- {resource: {type: topic, name: t}, operations: Read}", "8: `operations`: the list is missing, or empty"),
@@ -257,16 +258,14 @@ def test_the_longest_names_are_written() -> None:
         ("- {resource: *, operations: [Read]}", "8: not YAML:"),
         ("- {", "9: not YAML:"),
         ("- ? [a]\n  : b", "8: a key is not text; write a name"),
-    ],
-)
-def test_a_rule_that_strimzi_would_not_take_is_told_by_its_line(rule: str, problem: str) -> None:
-    found = told(user(rule))
-    assert found[0].startswith(problem), found
+    ]:
+        with subtests.test(rule=rule, problem=problem):
+            found = told(user(rule))
+            assert found[0].startswith(problem), found
 
 
-@each_case(
-    ("old", "new", "problem"),
-    [
+def test_a_resource_that_is_not_as_it_should_be_is_told(subtests: pytest.Subtests) -> None:
+    for old, new, problem in [
         ("kind: KafkaUser", "kind: Kafkauser", "1: `kafka.strimzi.io/v1beta2` `Kafkauser`: write apiVersion"),
         ("kafka.strimzi.io/v1beta2", "v1", "1: `v1` `KafkaUser`: write apiVersion kafka.strimzi.io/v1, kind KafkaUser"),
         ("kind: KafkaUser\n", "", "1: `kind`: the field is missing"),
@@ -287,12 +286,11 @@ def test_a_rule_that_strimzi_would_not_take_is_told_by_its_line(rule: str, probl
         ("type: simple", "type: opa", "1: `authorization`: type `opa` holds no ACLs"),
         ("metadata:\n  name: my-user", "metadata:", "1: `name`: the field is missing"),
         ("  name: my-user", "  name: 7", "1: `name`: the value is not text; write it in quotes"),
-    ],
-)
-def test_a_resource_that_is_not_as_it_should_be_is_told(old: str, new: str, problem: str) -> None:
-    text = USER.replace(old, new, 1)
-    assert text != USER
-    assert told(text)[0].startswith(problem), told(text)
+    ]:
+        with subtests.test(old=old, new=new, problem=problem):
+            text = USER.replace(old, new, 1)
+            assert text != USER
+            assert told(text)[0].startswith(problem), told(text)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import pytest
@@ -10,9 +11,8 @@ from app.client.acls.meaning import Pattern
 from app.client.acls.text import Show, current_acls, on_one_line
 from app.client.words import harmless
 from app.core.kafka.bindings import KEEP, NewAcl
-from app.formats.registry import FORMATS, AclFormat, format_named
+from app.formats.registry import FORMATS, format_named
 from tests.acl_sets import acls_of, problems_of
-from tests.cases import each_case
 from tests.updates import topic
 
 END = datetime(2999, 12, 1, 18, tzinfo=UTC)
@@ -35,12 +35,13 @@ def line(**fields: object) -> bytes:
     return json.dumps({**GOOD, **fields}).encode()
 
 
-@each_case("acls", SETS.values())
-@each_case("acl_format", OWN)
-def test_terms_come_back_as_they_were_written(acl_format: AclFormat, acls: list[NewAcl]) -> None:
-    out = io.StringIO(newline="")
-    acl_format.write(acls, out)
-    assert acls_of(out.getvalue().encode()) == acls
+def test_terms_come_back_as_they_were_written(subtests: pytest.Subtests) -> None:
+    for acls in SETS.values():
+        for acl_format in OWN:
+            with subtests.test(acls=acls, acl_format=acl_format):
+                out = io.StringIO(newline="")
+                acl_format.write(acls, out)
+                assert acls_of(out.getvalue().encode()) == acls
 
 
 def test_what_is_not_said_is_left_as_it_is() -> None:
@@ -63,9 +64,8 @@ def test_times_of_any_offset_are_understood_and_meant_in_utc() -> None:
     assert acl.expires_at == END
 
 
-@each_case(
-    ("fields", "told"),
-    [
+def test_terms_that_create_acls_would_refuse_are_told(subtests: pytest.Subtests) -> None:
+    cases: Iterable[tuple[dict[str, object], str]] = [
         ({"expires_at": "tomorrow"}, "`expires_at`: `tomorrow` is not a time; write date, time and offset from UTC"),
         ({"expires_at": "2026-12-01"}, "`expires_at`: `2026-12-01` is not a time"),
         ({"expires_at": "2026-12-01T18:00:00"}, "is not a time; write date, time and offset from UTC"),
@@ -78,11 +78,11 @@ def test_times_of_any_offset_are_understood_and_meant_in_utc() -> None:
         ({"owner": "x" * 201}, "owner has 201 characters, but may have at most 200"),
         ({"owner": "a\nb"}, "owner contains U+000A"),
         ({"Owner": "a"}, "`Owner`: there is no such field"),
-    ],
-)
-def test_terms_that_create_acls_would_refuse_are_told(fields: dict[str, object], told: str) -> None:
-    (problem,) = problems_of(line(**fields), format_named("jsonl"))
-    assert told in problem
+    ]
+    for fields, told in cases:
+        with subtests.test(fields=fields, told=told):
+            (problem,) = problems_of(line(**fields), format_named("jsonl"))
+            assert told in problem
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import format_named, recognise
 from app.formats.terraform import _quoted, _text_of, resource_label
 from tests.acl_sets import bindings_of, problems_of, written
-from tests.cases import each_case
 
 FORMAT = format_named("terraform")
 
@@ -128,9 +127,8 @@ def test_a_module_in_json_is_told_by_its_line() -> None:
     assert bindings_of(in_json(resources, module={}), FORMAT) == [acl()]
 
 
-@each_case(
-    ("resources", "problem"),
-    [
+def test_what_is_wrong_in_json_is_told(subtests: pytest.Subtests) -> None:
+    for resources, problem in [
         (
             {"kafka_acl": {"a": {**FIELDS, "acl_host": "${var.x}"}}},
             "4: `acl_host`: only a text in quotes can be read",
@@ -154,10 +152,9 @@ def test_a_module_in_json_is_told_by_its_line() -> None:
         (one(acl_principal="alice"), "4: Could not parse principal from `alice`"),
         ({"kafka_acl": {"a": {}}}, "4: `resource_name`: the field is missing"),
         ([], "2: `resource`: write an object of types, names and resources"),
-    ],
-)
-def test_what_is_wrong_in_json_is_told(resources: object, problem: str) -> None:
-    assert problems_of(in_json(resources), FORMAT)[0].startswith(problem)
+    ]:
+        with subtests.test(resources=resources, problem=problem):
+            assert problems_of(in_json(resources), FORMAT)[0].startswith(problem)
 
 
 def test_a_resource_that_comes_twice_in_json_is_told() -> None:

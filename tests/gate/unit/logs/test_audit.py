@@ -26,7 +26,6 @@ from app.logs.audit import (
     request_name,
 )
 from app.metrics.declared import Metrics
-from tests.cases import each_case
 
 SOURCE = AuditSource("User:alice", "10.1.2.3", 1)
 ACL = StandardAcl(
@@ -86,9 +85,8 @@ def test_a_default_is_named_as_the_rule(verdict: Verdict, rule: str) -> None:
     assert audit_message(SOURCE, entry(verdict=verdict)).endswith(f" based on rule {rule}")
 
 
-@each_case(
-    ("resource_type", "printed"),
-    [
+def test_resource_types_are_printed_in_pascal_case(subtests: pytest.Subtests) -> None:
+    for resource_type, printed in [
         (ResourceType.UNKNOWN, "Unknown"),
         (ResourceType.ANY, "Any"),
         (ResourceType.TOPIC, "Topic"),
@@ -97,15 +95,15 @@ def test_a_default_is_named_as_the_rule(verdict: Verdict, rule: str) -> None:
         (ResourceType.TRANSACTIONAL_ID, "TransactionalId"),
         (ResourceType.DELEGATION_TOKEN, "DelegationToken"),
         (ResourceType.USER, "User"),
-    ],
-)
-def test_resource_types_are_printed_in_pascal_case(resource_type: ResourceType, printed: str) -> None:
-    assert f"on resource = {printed}:LITERAL:orders " in audit_message(SOURCE, entry(resource_type=resource_type))
+    ]:
+        with subtests.test(resource_type=resource_type, printed=printed):
+            assert f"on resource = {printed}:LITERAL:orders " in audit_message(
+                SOURCE, entry(resource_type=resource_type)
+            )
 
 
-@each_case(
-    ("api_key", "name"),
-    [
+def test_a_request_is_named_by_its_api_key(subtests: pytest.Subtests) -> None:
+    for api_key, name in [
         (0, "Produce"),
         (1, "Fetch"),
         (18, "ApiVersions"),
@@ -115,10 +113,9 @@ def test_resource_types_are_printed_in_pascal_case(resource_type: ResourceType, 
         (-1, "-1"),
         (32767, "32767"),
         (None, "null"),
-    ],
-)
-def test_a_request_is_named_by_its_api_key(api_key: int | None, name: str) -> None:
-    assert request_name(api_key) == name
+    ]:
+        with subtests.test(api_key=api_key, name=name):
+            assert request_name(api_key) == name
 
 
 def test_no_request_name_comes_twice() -> None:
@@ -143,17 +140,29 @@ def test_every_level_that_can_be_configured_is_known() -> None:
     assert list(LEVELS.values()) == sorted(LEVELS.values())
 
 
-@each_case(
-    "unsafe",
-    ["\n", "\r", "\t", "\x1b[2J", "\x7f", "\x85", "\x9b", "\u2028", "\u2029", "\u202e", "\u2066", "\u200f", "\u061c"],
-)
-def test_control_characters_are_escaped_wherever_they_come_from(unsafe: str) -> None:
-    source = AuditSource(f"User:{unsafe}", "10.1.2.3", 1)
-    message = audit_message(source, entry(f"a{unsafe}b"))
-    assert unsafe[0] not in message
-    escaped = f"\\u{ord(unsafe[0]):04x}"
-    assert f"User:{escaped}" in message
-    assert f":a{escaped}" in message
+def test_control_characters_are_escaped_wherever_they_come_from(subtests: pytest.Subtests) -> None:
+    for unsafe in [
+        "\n",
+        "\r",
+        "\t",
+        "\x1b[2J",
+        "\x7f",
+        "\x85",
+        "\x9b",
+        "\u2028",
+        "\u2029",
+        "\u202e",
+        "\u2066",
+        "\u200f",
+        "\u061c",
+    ]:
+        with subtests.test(unsafe=unsafe):
+            source = AuditSource(f"User:{unsafe}", "10.1.2.3", 1)
+            message = audit_message(source, entry(f"a{unsafe}b"))
+            assert unsafe[0] not in message
+            escaped = f"\\u{ord(unsafe[0]):04x}"
+            assert f"User:{escaped}" in message
+            assert f":a{escaped}" in message
 
 
 def test_names_that_can_be_printed_stay_as_they_are() -> None:
@@ -331,22 +340,42 @@ def test_in_json_what_is_not_known_is_left_out() -> None:
     assert list(line) == ["time", "level", "logger", "event", "message"]
 
 
-@each_case(
-    "name",
-    ["a\nb", "\r", '"', "\\", '\\"', "\\u000a", "\x00", "\x1b[2J", "\x7f", "\x85", "\u2028", "\u202e", "\u200b",
-     "\ufeff", "e\u0301", "\xe9", "\u65e5\u672c", "\U000e0001", '","level":"ERROR', "\n" * 32_767, '"' * 32_767],
-)  # fmt: skip
-def test_in_json_every_name_comes_back_as_it_was(name: str) -> None:
-    acl = StandardAcl(ACL.id, ACL.binding._replace(resource_name=name, principal=f"User:{name}"))
-    source = AuditSource(f"User:{name}", name, None, name, name, name)
-    [line] = json_lines(source, entry(name, Verdict.DENIED_BY_ACL, acl=acl))
-    assert line["message"] == (
-        f"Principal = User:{name} is Denied operation = READ from host = {name} on resource = Topic:LITERAL:{name} "
-        "for request = null with resourceRefCount = 1 based on rule MatchingAcl(acl=StandardAcl(resourceType=TOPIC, "
-        f"resourceName={name}, patternType=LITERAL, principal=User:{name}, host=*, operation=READ, "
-        "permissionType=DENY))"
-    )
-    assert (line["request_id"], line["trace_id"], line["caller"]) == (name, name, name)
+def test_in_json_every_name_comes_back_as_it_was(subtests: pytest.Subtests) -> None:
+    for name in [
+        "a\nb",
+        "\r",
+        '"',
+        "\\",
+        '\\"',
+        "\\u000a",
+        "\x00",
+        "\x1b[2J",
+        "\x7f",
+        "\x85",
+        "\u2028",
+        "\u202e",
+        "\u200b",
+        "\ufeff",
+        "e\u0301",
+        "\xe9",
+        "\u65e5\u672c",
+        "\U000e0001",
+        '","level":"ERROR',
+        "\n" * 32_767,
+        '"' * 32_767,
+    ]:
+        with subtests.test(name=name):
+            acl = StandardAcl(ACL.id, ACL.binding._replace(resource_name=name, principal=f"User:{name}"))
+            source = AuditSource(f"User:{name}", name, None, name, name, name)
+            [line] = json_lines(source, entry(name, Verdict.DENIED_BY_ACL, acl=acl))
+            assert line["message"] == (
+                f"Principal = User:{name} is Denied operation = READ from host = {name} "
+                f"on resource = Topic:LITERAL:{name} for request = null with resourceRefCount = 1 "
+                "based on rule MatchingAcl(acl=StandardAcl(resourceType=TOPIC, "
+                f"resourceName={name}, patternType=LITERAL, principal=User:{name}, host=*, operation=READ, "
+                "permissionType=DENY))"
+            )
+            assert (line["request_id"], line["trace_id"], line["caller"]) == (name, name, name)
 
 
 def test_in_kafkas_layout_nobody_looks_for_who_made_the_request() -> None:

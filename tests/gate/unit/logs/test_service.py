@@ -20,7 +20,6 @@ from app.logs import service
 from app.logs.json_text import LogFormat
 from app.logs.redaction import conceal, reveal_all
 from app.logs.service import REQUEST_MARK, JsonFormatter, LineOutput, RequestMark, configure_logging
-from tests.cases import each_case
 
 ROOT = Path(__file__).parents[4]
 _LOG = logging.getLogger("app.test")
@@ -144,25 +143,24 @@ def test_numbers_that_json_has_not_are_text(log: Log) -> None:
     assert [event[name] for name in "abcde"] == ["nan", "-inf", None, "x", "['y']"]
 
 
-@each_case("form", FORMS)
-@each_case("unsafe", UNSAFE)
-def test_what_a_caller_sent_can_not_begin_a_line_nor_reach_a_screen(
-    form: LogFormat, unsafe: str, logged: MakeLog
-) -> None:
-    log = logged(form)
-    sent = f"User:a{unsafe}2026-11-21 forged"
-    _LOG.info("refused", extra={"principal": sent})
-    logging.getLogger("asyncio").error("of a library: %s", sent)
-    _LOG.error("failed", exc_info=ValueError(sent))
-    told = log.text()
-    assert all(each.isprintable() for each in told.split("\n"))
-    if form == "JSON":
-        first, library, failed = map(json.loads, told.splitlines())
-        assert (first["principal"], library["message"]) == (sent, f"of a library: {sent}")
-        assert failed["exception"].endswith(f"ValueError: {sent}")
-    else:
-        own = [line for line in told.split("\n") if line and not line.startswith("  ")]
-        assert [line.split()[3] for line in own] == ["refused", "library_message", "failed"]
+def test_what_a_caller_sent_can_not_begin_a_line_nor_reach_a_screen(subtests: pytest.Subtests, logged: MakeLog) -> None:
+    for form in FORMS:
+        for unsafe in UNSAFE:
+            with subtests.test(form=form, unsafe=unsafe):
+                log = logged(form)
+                sent = f"User:a{unsafe}2026-11-21 forged"
+                _LOG.info("refused", extra={"principal": sent})
+                logging.getLogger("asyncio").error("of a library: %s", sent)
+                _LOG.error("failed", exc_info=ValueError(sent))
+                told = log.text()
+                assert all(each.isprintable() for each in told.split("\n"))
+                if form == "JSON":
+                    first, library, failed = map(json.loads, told.splitlines())
+                    assert (first["principal"], library["message"]) == (sent, f"of a library: {sent}")
+                    assert failed["exception"].endswith(f"ValueError: {sent}")
+                else:
+                    own = [line for line in told.split("\n") if line and not line.startswith("  ")]
+                    assert [line.split()[3] for line in own] == ["refused", "library_message", "failed"]
 
 
 def test_an_exception_is_a_field(log: Log) -> None:

@@ -4,7 +4,8 @@ import functools
 import re
 from pathlib import Path
 
-from tests.cases import each_case
+import pytest
+
 from tests.gate.unit.regressions.ids import IDS, slug
 
 TESTS = Path(__file__).parents[3]
@@ -18,10 +19,11 @@ def names() -> set[str]:
     return {name for path in TESTS.rglob("test_*.py") for name in _A_TEST.findall(path.read_text(encoding="utf-8"))}
 
 
-@each_case("fault", IDS)
-def test_every_fault_has_a_test_that_names_it(fault: str) -> None:
-    word = re.compile(rf"_{slug(fault)}(_|$)")
-    assert any(word.search(name) for name in names())
+def test_every_fault_has_a_test_that_names_it(subtests: pytest.Subtests) -> None:
+    for fault in IDS:
+        with subtests.test(fault=fault):
+            word = re.compile(rf"_{slug(fault)}(_|$)")
+            assert any(word.search(name) for name in names())
 
 
 def test_every_fault_that_a_test_names_is_on_the_list() -> None:

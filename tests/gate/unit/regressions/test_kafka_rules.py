@@ -7,14 +7,12 @@ import pytest
 from app.core.authorize import Authorization
 from app.core.image import AuthorizerImage
 from app.core.index.search import search
-from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig, parse_configs
 from app.core.kafka.errors import AuthorizerNotReadyException, PoisonedRecordException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.validation import validate_new_acl
-from tests.cases import each_case
 from tests.chains import gone, put, transaction
 from tests.dumps import dump
 from tests.gate.unit.regressions.acls import ADDRESS, DESCRIBE, READ, TOPIC, WRITE, allow, allowed, deny, prefix
@@ -84,12 +82,15 @@ def test_kafka_7702_a_prefix_may_be_one_character() -> None:
     assert [name for name in ("f", "foo", "F", "af", "") if allowed(image, "User:alice", READ, name)] == ["f", "foo"]
 
 
-@each_case("operation", list(AclOperation)[2:])
-def test_kafka_13697_an_acl_for_all_covers_every_operation(operation: AclOperation) -> None:
-    image = image_of(numbered([allow("orders", operation=AclOperation.ALL)]))
-    assert allowed(image, "User:alice", operation, "orders")
-    denying = image_of(numbered([allow("orders", operation=operation), deny("orders", operation=AclOperation.ALL)]))
-    assert not allowed(denying, "User:alice", operation, "orders")
+def test_kafka_13697_an_acl_for_all_covers_every_operation(subtests: pytest.Subtests) -> None:
+    for operation in list(AclOperation)[2:]:
+        with subtests.test(operation=operation):
+            image = image_of(numbered([allow("orders", operation=AclOperation.ALL)]))
+            assert allowed(image, "User:alice", operation, "orders")
+            denying = image_of(
+                numbered([allow("orders", operation=operation), deny("orders", operation=AclOperation.ALL)])
+            )
+            assert not allowed(denying, "User:alice", operation, "orders")
 
 
 def test_kafka_13698_a_host_is_an_address_and_never_a_name() -> None:
@@ -147,9 +148,8 @@ def test_kafka_13649_nobody_but_a_super_user_is_answered_before_the_load(value: 
         allowed(image, "User:alice", READ, "orders")
 
 
-@each_case(
-    ("acls", "expected"),
-    [
+def test_kafka_10619_authorize_by_resource_type_knows_prefixes_and_wildcards(subtests: pytest.Subtests) -> None:
+    for acls, expected in [
         ([prefix("orders")], True),
         ([allow("*")], True),
         ([allow("orders", "User:*")], True),
@@ -157,11 +157,7 @@ def test_kafka_13649_nobody_but_a_super_user_is_answered_before_the_load(value: 
         ([prefix("orders"), deny("o")._replace(pattern_type=PatternType.PREFIXED)], False),
         ([prefix("orders"), deny("orders.eu")._replace(pattern_type=PatternType.PREFIXED)], True),
         ([allow("orders"), deny("orders", "User:*")], False),
-    ],
-)
-def test_kafka_10619_authorize_by_resource_type_knows_prefixes_and_wildcards(
-    acls: list[AclBinding],
-    expected: bool,  # noqa: FBT001 (a table's column)
-) -> None:
-    asked = Authorization(image_of(numbered(acls)), "User:alice", ADDRESS)
-    assert asked.authorize_by_resource_type(READ, TOPIC).allowed is expected
+    ]:
+        with subtests.test(acls=acls, expected=expected):
+            asked = Authorization(image_of(numbered(acls)), "User:alice", ADDRESS)
+            assert asked.authorize_by_resource_type(READ, TOPIC).allowed is expected

@@ -14,7 +14,6 @@ from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.operations import supported_operations
 from app.core.token import Token
 from tests.bodies import BODIES
-from tests.cases import each_case
 from tests.klamm import ADMIN, ALICE, READ_ORDERS, InProcess, Json, acl
 
 MIB = 1024 * 1024
@@ -49,31 +48,35 @@ async def single(service: InProcess, context: Json, actions: Sequence[Json]) -> 
     return [result == "ALLOWED" for result in await service.authorize(context, *actions)]
 
 
-@each_case("context", CALLERS)
-async def test_cve_2025_48371_list_groups_shows_what_single_questions_allow(service: InProcess, context: Json) -> None:
-    await service.create(*WORLD)
-    shown = (await service.send("/v1/list-groups", {"context": context, "groups": NAMES})).json()["groups"]
-    cluster = {"operation": "DESCRIBE", "resource_type": "CLUSTER", "resource_name": "kafka-cluster"}
-    everything, *each = await single(service, context, [cluster, *map(group, NAMES)])
-    assert shown == [name for name, may in zip(NAMES, each, strict=True) if may or everything]
-
-
-@each_case("context", CALLERS)
-async def test_cve_2022_23542_operations_that_are_listed_are_those_that_are_allowed(
-    service: InProcess, context: Json
+async def test_cve_2025_48371_list_groups_shows_what_single_questions_allow(
+    subtests: pytest.Subtests, service: InProcess
 ) -> None:
-    await service.create(*WORLD)
-    for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID):
-        names = ("kafka-cluster",) if kind is ResourceType.CLUSTER else NAMES
-        resources = [{"resource_type": kind.name, "resource_name": name} for name in names]
-        reply = await service.send("/v1/authorized-operations", {"context": context, "resources": resources})
-        operations = supported_operations(kind)
-        for resource, result in zip(resources, reply.json()["results"], strict=True):
-            actions = [{**resource, "operation": operation.name} for operation in operations]
-            may = await single(service, context, actions)
-            allowed = [operation for operation, yes in zip(operations, may, strict=True) if yes]
-            described = AclOperation.DESCRIBE in allowed
-            assert set(result["operations"]) == ({each.name for each in allowed} if described else set())
+    for context in CALLERS:
+        with subtests.test(context=context):
+            await service.create(*WORLD)
+            shown = (await service.send("/v1/list-groups", {"context": context, "groups": NAMES})).json()["groups"]
+            cluster = {"operation": "DESCRIBE", "resource_type": "CLUSTER", "resource_name": "kafka-cluster"}
+            everything, *each = await single(service, context, [cluster, *map(group, NAMES)])
+            assert shown == [name for name, may in zip(NAMES, each, strict=True) if may or everything]
+
+
+async def test_cve_2022_23542_operations_that_are_listed_are_those_that_are_allowed(
+    subtests: pytest.Subtests, service: InProcess
+) -> None:
+    for context in CALLERS:
+        with subtests.test(context=context):
+            await service.create(*WORLD)
+            for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID):
+                names = ("kafka-cluster",) if kind is ResourceType.CLUSTER else NAMES
+                resources = [{"resource_type": kind.name, "resource_name": name} for name in names]
+                reply = await service.send("/v1/authorized-operations", {"context": context, "resources": resources})
+                operations = supported_operations(kind)
+                for resource, result in zip(resources, reply.json()["results"], strict=True):
+                    actions = [{**resource, "operation": operation.name} for operation in operations]
+                    may = await single(service, context, actions)
+                    allowed = [operation for operation, yes in zip(operations, may, strict=True) if yes]
+                    described = AclOperation.DESCRIBE in allowed
+                    assert set(result["operations"]) == ({each.name for each in allowed} if described else set())
 
 
 # resources
@@ -128,16 +131,17 @@ async def test_cve_2023_45810_a_list_is_never_longer_than_its_page(service: InPr
     assert len((await service.send("/v1/acls/search", body)).json()["acls"]) <= 1_000
 
 
-@each_case("levels", [17, 900, 100_000])
-@each_case("path", BODIES)
 async def test_cve_2023_43645_nothing_recurses_as_deep_as_a_body_says(
-    service: InProcess, path: str, levels: int
+    subtests: pytest.Subtests, service: InProcess
 ) -> None:
-    text = json.dumps(BODIES[path])
-    for inner in ("[" * levels + "]" * levels, '{"a":' * levels + "1" + "}" * levels, '[{"a":' * levels):
-        reply = await service.send(path, f'{text[:-1]},"n":{inner}}}'.encode())
-        assert (reply.status_code, reply.json()["code"]) == (400, "INVALID_REQUEST")
-        assert "deep" in reply.json()["detail"] or "many values" in reply.json()["detail"]
+    for levels in [17, 900, 100_000]:
+        for path in BODIES:
+            with subtests.test(levels=levels, path=path):
+                text = json.dumps(BODIES[path])
+                for inner in ("[" * levels + "]" * levels, '{"a":' * levels + "1" + "}" * levels, '[{"a":' * levels):
+                    reply = await service.send(path, f'{text[:-1]},"n":{inner}}}'.encode())
+                    assert (reply.status_code, reply.json()["code"]) == (400, "INVALID_REQUEST")
+                    assert "deep" in reply.json()["detail"] or "many values" in reply.json()["detail"]
 
 
 @pytest.mark.long

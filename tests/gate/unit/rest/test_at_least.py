@@ -9,14 +9,12 @@ import pytest
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import AlterConfigs, CreateAcls, DeleteAcls
 from app.core.token import Token
-from tests.cases import each_case
 from tests.gate.unit.rest.test_bad_input import BODIES, check_problem
 from tests.klamm import ADMIN, ALICE, READ_ORDERS, InProcess, acl
 from tests.updates import binding, new
 
 GETS = ("/v1/acls/count", "/v1/acls/{id}", "/v1/configs")
 EVERY_CALL = (*(("POST", path) for path in BODIES), *(("GET", path) for path in GETS))
-every_call = each_case(("method", "path"), EVERY_CALL)
 
 
 async def ask(service: InProcess, method: str, path: str, at_least: str) -> Any:  # noqa: ANN401 - a reply
@@ -31,34 +29,38 @@ def later(service: InProcess, by: int = 0) -> str:
     return str(Token(service.store.epoch, service.store.tables.last_offset + by))
 
 
-@every_call
-async def test_what_is_no_token_is_refused(service: InProcess, method: str, path: str) -> None:
-    await service.create(acl("orders"))
-    check_problem(await ask(service, method, path, "nonsense"), 400)
+async def test_what_is_no_token_is_refused(subtests: pytest.Subtests, service: InProcess) -> None:
+    for method, path in EVERY_CALL:
+        with subtests.test(method=method, path=path):
+            await service.create(acl("orders"))
+            check_problem(await ask(service, method, path, "nonsense"), 400)
 
 
-@every_call
-async def test_a_token_of_another_epoch_is_refused(service: InProcess, method: str, path: str) -> None:
-    await service.create(acl("orders"))
-    service.give_up_soon()
-    problem = check_problem(await ask(service, method, path, f"{uuid4()}:0"), 409)
-    assert problem["code"] == "TOKEN_EPOCH_MISMATCH"
+async def test_a_token_of_another_epoch_is_refused(subtests: pytest.Subtests, service: InProcess) -> None:
+    for method, path in EVERY_CALL:
+        with subtests.test(method=method, path=path):
+            await service.create(acl("orders"))
+            service.give_up_soon()
+            problem = check_problem(await ask(service, method, path, f"{uuid4()}:0"), 409)
+            assert problem["code"] == "TOKEN_EPOCH_MISMATCH"
 
 
 @pytest.mark.long
-@every_call
-async def test_a_state_that_does_not_come_is_said_to_be_missing(service: InProcess, method: str, path: str) -> None:
-    await service.create(acl("orders"))
-    service.give_up_soon()
-    problem = check_problem(await ask(service, method, path, later(service, by=1)), 503)
-    assert problem["code"] == "OFFSET_NOT_AVAILABLE"
+async def test_a_state_that_does_not_come_is_said_to_be_missing(subtests: pytest.Subtests, service: InProcess) -> None:
+    for method, path in EVERY_CALL:
+        with subtests.test(method=method, path=path):
+            await service.create(acl("orders"))
+            service.give_up_soon()
+            problem = check_problem(await ask(service, method, path, later(service, by=1)), 503)
+            assert problem["code"] == "OFFSET_NOT_AVAILABLE"
 
 
-@every_call
-async def test_the_state_of_this_moment_is_answered_from(service: InProcess, method: str, path: str) -> None:
-    await service.create(acl("orders"))
-    reply = await ask(service, method, path, later(service))
-    assert reply.status_code == 200, reply.text
+async def test_the_state_of_this_moment_is_answered_from(subtests: pytest.Subtests, service: InProcess) -> None:
+    for method, path in EVERY_CALL:
+        with subtests.test(method=method, path=path):
+            await service.create(acl("orders"))
+            reply = await ask(service, method, path, later(service))
+            assert reply.status_code == 200, reply.text
 
 
 @pytest.mark.parametrize("path", GETS)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 from uuid import uuid4
 
@@ -11,7 +12,6 @@ from starlette.types import Message, Scope
 
 from app.core.token import Token
 from app.rest.bodies.reading import MAX_BODY_BYTES
-from tests.cases import each_case
 from tests.klamm import ADMIN, ALICE, READ_ORDERS, InProcess, acl, in_process
 from tests.updates import binding, create
 
@@ -119,13 +119,18 @@ async def test_a_token_of_another_epoch_is_a_conflict(service: InProcess) -> Non
     assert (reply.status_code, reply.json()["code"]) == (409, "TOKEN_EPOCH_MISMATCH")
 
 
-@each_case(
-    "garbage",
-    ["", "x", "1:2", "\\u00e9:1", "7d18338e-476d-4a79-b308-bf04937c7d91:-1", "7d18338e-476d-4a79-b308-bf04937c7d91:1 "],
-)
-async def test_a_token_made_of_garbage_is_refused(service: InProcess, garbage: str) -> None:
-    reply = await service.send("/v1/authorize", body_with(at_least=garbage))
-    assert (reply.status_code, reply.json()["code"]) == (400, "INVALID_REQUEST")
+async def test_a_token_made_of_garbage_is_refused(subtests: pytest.Subtests, service: InProcess) -> None:
+    for garbage in [
+        "",
+        "x",
+        "1:2",
+        "\\u00e9:1",
+        "7d18338e-476d-4a79-b308-bf04937c7d91:-1",
+        "7d18338e-476d-4a79-b308-bf04937c7d91:1 ",
+    ]:
+        with subtests.test(garbage=garbage):
+            reply = await service.send("/v1/authorize", body_with(at_least=garbage))
+            assert (reply.status_code, reply.json()["code"]) == (400, "INVALID_REQUEST")
 
 
 async def test_before_the_first_load_only_super_users_are_answered(unloaded: InProcess) -> None:
@@ -152,9 +157,8 @@ async def test_changed_super_users_count_from_their_offset_on(service: InProcess
     assert await service.authorize(ADMIN, READ_ORDERS) == ["DENIED"]
 
 
-@each_case(
-    ("changes", "pointers"),
-    [
+async def test_bad_fields_are_named(subtests: pytest.Subtests, service: InProcess) -> None:
+    cases: Iterable[tuple[dict[str, Any], list[str]]] = [
         ({"actions": [{**READ_ORDERS, "operation": "read"}]}, ["/actions/0/operation"]),
         ({"actions": [READ_ORDERS, {**READ_ORDERS, "resource_type": "TOPICS"}]}, ["/actions/1/resource_type"]),
         ({"actions": [{**READ_ORDERS, "pattern_type": "PREFIXED"}]}, ["/actions/0/pattern_type"]),
@@ -182,14 +186,14 @@ async def test_changed_super_users_count_from_their_offset_on(service: InProcess
         ({"context": "User:alice"}, ["/context"]),
         ({"at_least": 1}, ["/at_least"]),
         ({"a/b~": 1}, ["/a~1b~0"]),
-    ],
-)
-async def test_bad_fields_are_named(service: InProcess, changes: dict[str, Any], pointers: list[str]) -> None:
-    reply = await service.send("/v1/authorize", body_with(**changes))
-    problem = reply.json()
-    assert (reply.status_code, problem["code"]) == (400, "INVALID_REQUEST")
-    assert [each["pointer"] for each in problem["errors"]] == pointers
-    assert all(each["detail"] for each in problem["errors"])
+    ]
+    for changes, pointers in cases:
+        with subtests.test(changes=changes, pointers=pointers):
+            reply = await service.send("/v1/authorize", body_with(**changes))
+            problem = reply.json()
+            assert (reply.status_code, problem["code"]) == (400, "INVALID_REQUEST")
+            assert [each["pointer"] for each in problem["errors"]] == pointers
+            assert all(each["detail"] for each in problem["errors"])
 
 
 async def test_the_first_words_of_a_huge_value_are_enough_for_its_refusal(service: InProcess) -> None:

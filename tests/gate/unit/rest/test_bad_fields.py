@@ -5,11 +5,8 @@ import json
 import pytest
 
 from tests.bodies import BODIES, JSON_TYPE, pointers, refusal
-from tests.cases import each_case
 from tests.gate.unit.rest.spoiling import changed, documented_posts, places, pointer, schema_of, spoiled
 from tests.klamm import InProcess, Json
-
-every_route = each_case("path", BODIES)
 
 
 def test_every_route_with_a_body_is_on_the_list() -> None:
@@ -17,52 +14,60 @@ def test_every_route_with_a_body_is_on_the_list() -> None:
 
 
 @pytest.mark.long
-@every_route
-async def test_every_spoiled_body_is_refused_naming_the_field(service: InProcess, path: str) -> None:
-    bodies = list(spoiled(path))
-    assert len(bodies) > 50
-    faults = []
-    for each in bodies:
-        reply = await service.client.post(path, content=each.content, headers=JSON_TYPE)
-        named = pointers(refusal(reply, 400, "INVALID_REQUEST")) if reply.status_code == 400 else None
-        if named is None or (each.field is not None and named != {each.field}):
-            faults.append(f"{each.field}: {each.what}: {reply.status_code} {reply.text[:300]}")
-        # The words of the libraries inside don't name the way out.
-        faults += [f"{each.what}: {reply.text}" for word in ("Input should", "Expected `") if word in reply.text]
-    assert faults == []
+async def test_every_spoiled_body_is_refused_naming_the_field(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
+            bodies = list(spoiled(path))
+            assert len(bodies) > 50
+            faults = []
+            for each in bodies:
+                reply = await service.client.post(path, content=each.content, headers=JSON_TYPE)
+                named = pointers(refusal(reply, 400, "INVALID_REQUEST")) if reply.status_code == 400 else None
+                if named is None or (each.field is not None and named != {each.field}):
+                    faults.append(f"{each.field}: {each.what}: {reply.status_code} {reply.text[:300]}")
+                # The words of the libraries inside don't name the way out.
+                faults += [
+                    f"{each.what}: {reply.text}" for word in ("Input should", "Expected `") if word in reply.text
+                ]
+            assert faults == []
 
 
-@every_route
-async def test_several_faults_are_all_named(service: InProcess, path: str) -> None:
-    body = BODIES[path]
-    wrong: set[str] = set()
-    for place, value in places(BODIES[path]):
-        if isinstance(value, str) and schema_of(path, place):
-            body = changed(body, place, lambda _: "\x00")
-            wrong.add(pointer(place))
-    problem = refusal(await service.client.post(path, json=body), 400, "INVALID_REQUEST")
-    assert pointers(problem) == wrong
-    assert f"({len(wrong) - 1} more)" in problem["detail"]
+async def test_several_faults_are_all_named(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
+            body = BODIES[path]
+            wrong: set[str] = set()
+            for place, value in places(BODIES[path]):
+                if isinstance(value, str) and schema_of(path, place):
+                    body = changed(body, place, lambda _: "\x00")
+                    wrong.add(pointer(place))
+            problem = refusal(await service.client.post(path, json=body), 400, "INVALID_REQUEST")
+            assert pointers(problem) == wrong
+            assert f"({len(wrong) - 1} more)" in problem["detail"]
 
 
-@every_route
-async def test_of_many_unknown_fields_the_first_is_named(service: InProcess, path: str) -> None:
-    body = {**BODIES[path], **{f"field-{n}": n for n in range(500)}}
-    problem = refusal(await service.client.post(path, json=body), 400, "INVALID_REQUEST")
-    assert pointers(problem) == {"/field-0"}
+async def test_of_many_unknown_fields_the_first_is_named(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
+            body = {**BODIES[path], **{f"field-{n}": n for n in range(500)}}
+            problem = refusal(await service.client.post(path, json=body), 400, "INVALID_REQUEST")
+            assert pointers(problem) == {"/field-0"}
 
 
-@every_route
-async def test_a_field_whose_name_is_hostile_is_named_safely(service: InProcess, path: str) -> None:
-    for name in ("/~", "x" * 100_000, "\n\r\x1b[31m", "\u202e", "😀", "<script>", '"', "%s{0}", ""):
-        problem = refusal(await service.client.post(path, json={**BODIES[path], name: 1}), 400, "INVALID_REQUEST")
-        [named] = pointers(problem)
-        assert named == "/" + name[:100].replace("~", "~0").replace("/", "~1")
-        assert len(problem["detail"]) < 1000
-    for name in ('"a\\u0000"', '"\\ud800"'):
-        text = json.dumps(BODIES[path])[:-1] + f",{name}:1}}"
-        reply = await service.client.post(path, content=text, headers=JSON_TYPE)
-        assert len(pointers(refusal(reply, 400, "INVALID_REQUEST"))) == 1
+async def test_a_field_whose_name_is_hostile_is_named_safely(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
+            for name in ("/~", "x" * 100_000, "\n\r\x1b[31m", "\u202e", "😀", "<script>", '"', "%s{0}", ""):
+                problem = refusal(
+                    await service.client.post(path, json={**BODIES[path], name: 1}), 400, "INVALID_REQUEST"
+                )
+                [named] = pointers(problem)
+                assert named == "/" + name[:100].replace("~", "~0").replace("/", "~1")
+                assert len(problem["detail"]) < 1000
+            for name in ('"a\\u0000"', '"\\ud800"'):
+                text = json.dumps(BODIES[path])[:-1] + f",{name}:1}}"
+                reply = await service.client.post(path, content=text, headers=JSON_TYPE)
+                assert len(pointers(refusal(reply, 400, "INVALID_REQUEST"))) == 1
 
 
 CALLERS: dict[str, tuple[Json, str]] = {
@@ -92,15 +97,15 @@ CALLERS: dict[str, tuple[Json, str]] = {
 }
 
 
-@each_case("what", CALLERS)
-async def test_a_caller_that_is_none_is_refused_on_every_route(service: InProcess, what: str) -> None:
-    spoiling, where = CALLERS[what]
-    for path, body in BODIES.items():
-        if "context" in body:
-            bad = {**body, "context": {**body["context"], **spoiling}}
-            problem = refusal(await service.client.post(path, json=bad), 400, "INVALID_REQUEST")
-            assert pointers(problem) == {where}
-            assert len(problem["detail"]) < 1000
+async def test_a_caller_that_is_none_is_refused_on_every_route(subtests: pytest.Subtests, service: InProcess) -> None:
+    for what, (spoiling, where) in CALLERS.items():
+        with subtests.test(what=what):
+            for path, body in BODIES.items():
+                if "context" in body:
+                    bad = {**body, "context": {**body["context"], **spoiling}}
+                    problem = refusal(await service.client.post(path, json=bad), 400, "INVALID_REQUEST")
+                    assert pointers(problem) == {where}
+                    assert len(problem["detail"]) < 1000
 
 
 NUMBERS_OUT_OF_RANGE: list[tuple[str, Json, str]] = [
@@ -121,29 +126,32 @@ NUMBERS_OUT_OF_RANGE: list[tuple[str, Json, str]] = [
 ]
 
 
-@each_case(("path", "change", "where"), NUMBERS_OUT_OF_RANGE)
-async def test_a_number_out_of_range_is_named(service: InProcess, path: str, change: Json, where: str) -> None:
-    problem = refusal(await service.client.post(path, json={**BODIES[path], **change}), 400, "INVALID_REQUEST")
-    assert pointers(problem) == {where}
-    assert "at least" in problem["detail"] or "at most" in problem["detail"]
+async def test_a_number_out_of_range_is_named(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path, change, where in NUMBERS_OUT_OF_RANGE:
+        with subtests.test(path=path, change=change, where=where):
+            problem = refusal(await service.client.post(path, json={**BODIES[path], **change}), 400, "INVALID_REQUEST")
+            assert pointers(problem) == {where}
+            assert "at least" in problem["detail"] or "at most" in problem["detail"]
 
 
-@every_route
-async def test_16_levels_are_not_too_deep(service: InProcess, path: str) -> None:
-    text = json.dumps(BODIES[path])
-    problem = refusal(
-        await service.send(path, f'{text[:-1]},"n":{"[" * 15}{"]" * 15}}}'.encode()), 400, "INVALID_REQUEST"
-    )
-    # It is read to its end: what is wrong with it is the field.
-    assert pointers(problem) == {"/n"}
+async def test_16_levels_are_not_too_deep(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
+            text = json.dumps(BODIES[path])
+            problem = refusal(
+                await service.send(path, f'{text[:-1]},"n":{"[" * 15}{"]" * 15}}}'.encode()), 400, "INVALID_REQUEST"
+            )
+            # It is read to its end: what is wrong with it is the field.
+            assert pointers(problem) == {"/n"}
 
 
-@every_route
-async def test_valid_json_in_an_unusual_dress_is_fine(service: InProcess, path: str) -> None:
-    text = json.dumps(BODIES[path])
-    escaped = "".join(f"\\u{ord(each):04x}" if each.isalpha() else each for each in text)
-    quoted = json.dumps(BODIES[path]).replace("/", "\\/")
-    for content in (f"\r\n {text}\t", json.dumps(BODIES[path], indent=8), quoted):
-        assert (await service.send(path, content.encode())).status_code == 200
-    if all(word not in text for word in ("true", "false", "null")):
-        assert (await service.send(path, escaped.encode())).status_code == 200
+async def test_valid_json_in_an_unusual_dress_is_fine(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
+            text = json.dumps(BODIES[path])
+            escaped = "".join(f"\\u{ord(each):04x}" if each.isalpha() else each for each in text)
+            quoted = json.dumps(BODIES[path]).replace("/", "\\/")
+            for content in (f"\r\n {text}\t", json.dumps(BODIES[path], indent=8), quoted):
+                assert (await service.send(path, content.encode())).status_code == 200
+            if all(word not in text for word in ("true", "false", "null")):
+                assert (await service.send(path, escaped.encode())).status_code == 200

@@ -1,14 +1,13 @@
 """Bad input, over every route that takes a body: a clear 4xx, never a 5xx (DESIGN: REST contract)."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import pytest
 
 from app.rest.app import ROUTES
 from app.rest.bodies.reading import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES
-from tests.cases import each_case
 from tests.klamm import ADMIN, READ_ORDERS, InProcess
 
 BINDING = {
@@ -47,8 +46,6 @@ LISTS = {
     "/v1/configs": "configs",
 }
 
-every_route = each_case("path", BODIES)
-
 
 def raw(path: str, **changes: object) -> bytes:
     """The route's valid body, changed."""
@@ -71,107 +68,118 @@ def test_every_route_with_a_body_is_on_the_list() -> None:
     assert sorted(posts) == sorted(BODIES)
 
 
-@every_route
-async def test_the_clean_body_is_answered(service: InProcess, path: str) -> None:
-    reply = await service.send(path, BODIES[path])
-    assert reply.status_code == 200, reply.text
+async def test_the_clean_body_is_answered(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path, body in BODIES.items():
+        with subtests.test(path=path):
+            reply = await service.send(path, body)
+            assert reply.status_code == 200, reply.text
 
 
-@every_route
-@each_case(
-    "body",
-    [
-        b"",
-        b" ",
-        b"{",
-        b"nonsense",
-        b"[]",
-        b"null",
-        b"true",
-        b'"text"',
-        b"17",
-        b"NaN",
-        b"{}",
-        b"{} {}",
-        b"\xff\xfe",
-        b"\x00",
-        b"[" * 90_000,
-        b'{"a":' * 90_000,
-        b'{"a":' + b"9" * 10_000 + b"}",
-        b'{"context":1e999}',
-        b'{"\\ud800":1}',
-        b'{"\\u0000":1}',
-        b'{"a":"\\ud800\\ud800"}',
-    ],
-)
-async def test_bodies_that_mean_nothing(service: InProcess, path: str, body: bytes) -> None:
-    problem = check_problem(await service.send(path, body), 400)
-    assert problem["code"] == "INVALID_REQUEST"
+async def test_bodies_that_mean_nothing(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in BODIES:
+        for body in [
+            b"",
+            b" ",
+            b"{",
+            b"nonsense",
+            b"[]",
+            b"null",
+            b"true",
+            b'"text"',
+            b"17",
+            b"NaN",
+            b"{}",
+            b"{} {}",
+            b"\xff\xfe",
+            b"\x00",
+            b"[" * 90_000,
+            b'{"a":' * 90_000,
+            b'{"a":' + b"9" * 10_000 + b"}",
+            b'{"context":1e999}',
+            b'{"\\ud800":1}',
+            b'{"\\u0000":1}',
+            b'{"a":"\\ud800\\ud800"}',
+        ]:
+            with subtests.test(path=path, body=body):
+                problem = check_problem(await service.send(path, body), 400)
+                assert problem["code"] == "INVALID_REQUEST"
 
 
-@every_route
-async def test_encodings_other_than_plain_utf_8(service: InProcess, path: str) -> None:
-    text = raw(path).decode()
-    for body in (text.encode("utf-8-sig"), text.encode("utf-16"), text.encode("utf-16-be"), text.encode("utf-32")):
-        check_problem(await service.send(path, body), 400)
+async def test_encodings_other_than_plain_utf_8(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
+            text = raw(path).decode()
+            for body in (
+                text.encode("utf-8-sig"),
+                text.encode("utf-16"),
+                text.encode("utf-16-be"),
+                text.encode("utf-32"),
+            ):
+                check_problem(await service.send(path, body), 400)
 
 
-@every_route
-async def test_a_key_that_comes_twice(service: InProcess, path: str) -> None:
-    key = next(iter(BODIES[path]))
-    again = raw(path)[:-1] + f', "{key}": {json.dumps(BODIES[path][key])}}}'.encode()
-    problem = check_problem(await service.send(path, again), 400)
-    assert problem["errors"] == [{"pointer": f"/{key}", "detail": "the key appears more than once; send it once"}]
+async def test_a_key_that_comes_twice(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path, body in BODIES.items():
+        with subtests.test(path=path):
+            key = next(iter(body))
+            again = raw(path)[:-1] + f', "{key}": {json.dumps(body[key])}}}'.encode()
+            problem = check_problem(await service.send(path, again), 400)
+            assert problem["errors"] == [
+                {"pointer": f"/{key}", "detail": "the key appears more than once; send it once"}
+            ]
 
 
-@each_case("path", WITH_CONTEXT)
-async def test_a_key_of_the_context_that_comes_twice(service: InProcess, path: str) -> None:
-    body = raw(path).replace(b'"principal": "User:admin"', b'"principal": "User:admin", "principal": "User:admin"')
-    problem = check_problem(await service.send(path, body), 400)
-    assert problem["errors"][0]["pointer"] == "/context/principal"
+async def test_a_key_of_the_context_that_comes_twice(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in WITH_CONTEXT:
+        with subtests.test(path=path):
+            body = raw(path).replace(
+                b'"principal": "User:admin"', b'"principal": "User:admin", "principal": "User:admin"'
+            )
+            problem = check_problem(await service.send(path, body), 400)
+            assert problem["errors"][0]["pointer"] == "/context/principal"
 
 
-@every_route
-async def test_an_unknown_field(service: InProcess, path: str) -> None:
-    problem = check_problem(await service.send(path, raw(path, actionz=1)), 400)
-    assert problem["errors"] == [{"pointer": "/actionz", "detail": "there is no such field; remove it"}]
+async def test_an_unknown_field(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
+            problem = check_problem(await service.send(path, raw(path, actionz=1)), 400)
+            assert problem["errors"] == [{"pointer": "/actionz", "detail": "there is no such field; remove it"}]
 
 
-@each_case("path", WITH_CONTEXT)
-@each_case(
-    ("context", "pointer"),
-    [
-        ({"principal": "User:a\x00", "client_address": "::1"}, "/context/principal"),
-        ({"principal": "User:\ud800", "client_address": "::1"}, "/context/principal"),
-        ({"principal": "admin", "client_address": "::1"}, "/context/principal"),
-        ({"principal": "", "client_address": "::1"}, "/context/principal"),
-        ({"principal": None, "client_address": "::1"}, "/context/principal"),
-        ({"principal": "User:admin"}, "/context/client_address"),
-        ({"principal": "User:admin", "client_address": "example.org"}, "/context/client_address"),
-        ({"principal": "User:admin", "client_address": "010.0.0.1"}, "/context/client_address"),
-        ({"principal": "User:admin", "client_address": ["::1"]}, "/context/client_address"),
-        ({**ADMIN, "request_type": "1"}, "/context/request_type"),
-        ({**ADMIN, "request_type": True}, "/context/request_type"),
-        ({**ADMIN, "request_type": 40_000}, "/context/request_type"),
-        ({**ADMIN, "correlation_id": 2**31}, "/context/correlation_id"),
-        ({**ADMIN, "correlation_id": 10**30}, "/context/correlation_id"),
-        ({**ADMIN, "client_id": 5}, "/context/client_id"),
-        ({**ADMIN, "super": True}, "/context/super"),
-        (None, "/context"),
-        ([], "/context"),
-    ],
-)
-async def test_a_context_that_names_nobody(service: InProcess, path: str, context: object, pointer: str) -> None:
-    problem = check_problem(await service.send(path, raw(path, context=context)), 400)
-    assert [each["pointer"] for each in problem["errors"]] == [pointer]
+async def test_a_context_that_names_nobody(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in WITH_CONTEXT:
+        for context, pointer in [
+            ({"principal": "User:a\x00", "client_address": "::1"}, "/context/principal"),
+            ({"principal": "User:\ud800", "client_address": "::1"}, "/context/principal"),
+            ({"principal": "admin", "client_address": "::1"}, "/context/principal"),
+            ({"principal": "", "client_address": "::1"}, "/context/principal"),
+            ({"principal": None, "client_address": "::1"}, "/context/principal"),
+            ({"principal": "User:admin"}, "/context/client_address"),
+            ({"principal": "User:admin", "client_address": "example.org"}, "/context/client_address"),
+            ({"principal": "User:admin", "client_address": "010.0.0.1"}, "/context/client_address"),
+            ({"principal": "User:admin", "client_address": ["::1"]}, "/context/client_address"),
+            ({**ADMIN, "request_type": "1"}, "/context/request_type"),
+            ({**ADMIN, "request_type": True}, "/context/request_type"),
+            ({**ADMIN, "request_type": 40_000}, "/context/request_type"),
+            ({**ADMIN, "correlation_id": 2**31}, "/context/correlation_id"),
+            ({**ADMIN, "correlation_id": 10**30}, "/context/correlation_id"),
+            ({**ADMIN, "client_id": 5}, "/context/client_id"),
+            ({**ADMIN, "super": True}, "/context/super"),
+            (None, "/context"),
+            ([], "/context"),
+        ]:
+            with subtests.test(path=path, context=context, pointer=pointer):
+                problem = check_problem(await service.send(path, raw(path, context=context)), 400)
+                assert [each["pointer"] for each in problem["errors"]] == [pointer]
 
 
-@every_route
-async def test_a_missing_field(service: InProcess, path: str) -> None:
-    for key in BODIES[path]:
-        lacking = {name: value for name, value in BODIES[path].items() if name != key}
-        problem = check_problem(await service.send(path, lacking), 400)
-        assert problem["errors"] == [{"pointer": f"/{key}", "detail": "the field is missing; send it"}]
+async def test_a_missing_field(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path, body in BODIES.items():
+        with subtests.test(path=path):
+            for key in body:
+                lacking = {name: value for name, value in body.items() if name != key}
+                problem = check_problem(await service.send(path, lacking), 400)
+                assert problem["errors"] == [{"pointer": f"/{key}", "detail": "the field is missing; send it"}]
 
 
 @pytest.mark.parametrize(("path", "field"), LISTS.items())
@@ -184,27 +192,29 @@ async def test_lists_hold_a_thousand_entries_at_most(service: InProcess, path: s
     assert "1000" in problem["detail"]
 
 
-@every_route
-async def test_a_body_that_is_too_large(service: InProcess, path: str) -> None:
-    bound = MAX_ACLS_BODY_BYTES if path in LARGE else MAX_BODY_BYTES
-    fits = raw(path) + b" " * (bound - len(raw(path)))
-    assert (await service.send(path, fits)).status_code == 200
-    check_problem(await service.send(path, fits + b" "), 413)
+async def test_a_body_that_is_too_large(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
+            bound = MAX_ACLS_BODY_BYTES if path in LARGE else MAX_BODY_BYTES
+            fits = raw(path) + b" " * (bound - len(raw(path)))
+            assert (await service.send(path, fits)).status_code == 200
+            check_problem(await service.send(path, fits + b" "), 413)
 
 
-@every_route
-async def test_a_stream_that_is_too_large(service: InProcess, path: str) -> None:
-    async def chunks() -> AsyncIterator[bytes]:
-        for _ in range(130):
-            yield b" " * 65_536
+async def test_a_stream_that_is_too_large(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
 
-    reply = await service.client.post(path, content=chunks(), headers={"content-type": "application/json"})
-    check_problem(reply, 413)
+            async def chunks() -> AsyncIterator[bytes]:
+                for _ in range(130):
+                    yield b" " * 65_536
+
+            reply = await service.client.post(path, content=chunks(), headers={"content-type": "application/json"})
+            check_problem(reply, 413)
 
 
-@each_case(
-    ("path", "changes", "pointer"),
-    [
+async def test_a_field_that_is_none(subtests: pytest.Subtests, service: InProcess) -> None:
+    cases: Iterable[tuple[str, dict[str, object], str]] = [
         ("/v1/authorized-operations", {"resources": [{"resource_type": "TOPIC"}]}, "/resources/0/resource_name"),
         ("/v1/authorized-operations", {"resources": [1]}, "/resources/0"),
         ("/v1/list-groups", {"groups": [None]}, "/groups/0"),
@@ -231,16 +241,15 @@ async def test_a_stream_that_is_too_large(service: InProcess, path: str) -> None
         ("/v1/start", {"wait_ms": 10**9}, "/wait_ms"),
         ("/v1/configs", {"configs": [{"name": "audit.level"}]}, "/configs/0/value"),
         ("/v1/configs", {"configs": [{"name": None, "value": "x"}]}, "/configs/0/name"),
-    ],
-)
-async def test_a_field_that_is_none(service: InProcess, path: str, changes: dict[str, object], pointer: str) -> None:
-    problem = check_problem(await service.send(path, raw(path, **changes)), 400)
-    assert [each["pointer"] for each in problem["errors"]] == [pointer]
+    ]
+    for path, changes, pointer in cases:
+        with subtests.test(path=path, changes=changes, pointer=pointer):
+            problem = check_problem(await service.send(path, raw(path, **changes)), 400)
+            assert [each["pointer"] for each in problem["errors"]] == [pointer]
 
 
-@each_case(
-    ("method", "path", "allow"),
-    [
+async def test_a_path_with_a_method_that_it_does_not_take(subtests: pytest.Subtests, service: InProcess) -> None:
+    for method, path, allow in [
         ("GET", "/v1/authorize", "POST"),
         ("PUT", "/v1/authorize", "POST"),
         ("GET", "/v1/authorized-operations", "POST"),
@@ -256,24 +265,19 @@ async def test_a_field_that_is_none(service: InProcess, path: str, changes: dict
         ("POST", "/startupz", "GET"),
         ("POST", "/metrics", "GET"),
         ("POST", "/", "GET"),
-    ],
-)
-async def test_a_path_with_a_method_that_it_does_not_take(
-    service: InProcess, method: str, path: str, allow: str
-) -> None:
-    reply = await service.client.request(method, path)
-    check_problem(reply, 405)
-    assert reply.headers["allow"] == allow
+    ]:
+        with subtests.test(method=method, path=path, allow=allow):
+            reply = await service.client.request(method, path)
+            check_problem(reply, 405)
+            assert reply.headers["allow"] == allow
 
 
-@each_case(
-    "path",
-    [
+async def test_a_path_that_leads_nowhere(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in [
         *("/v1", "/v1/authorize/", "/v1/acls/", "/v1/acls/not-a-uuid", "/v2/authorize", "/x" * 500),
         *("/docs", "/openapi.json", "/index", "/index.html"),
-    ],
-)
-async def test_a_path_that_leads_nowhere(service: InProcess, path: str) -> None:
-    for method in ("GET", "POST"):
-        problem = check_problem(await service.client.request(method, path), 404)
-        assert problem["code"] == "RESOURCE_NOT_FOUND"
+    ]:
+        with subtests.test(path=path):
+            for method in ("GET", "POST"):
+                problem = check_problem(await service.client.request(method, path), 404)
+                assert problem["code"] == "RESOURCE_NOT_FOUND"

@@ -8,10 +8,7 @@ import pytest
 from app.rest.app import AppOptions
 from app.rest.openapi import build_openapi
 from tests.bodies import BODIES, JSON_TYPE, refusal
-from tests.cases import each_case
 from tests.klamm import InProcess, in_process
-
-every_route = each_case("path", BODIES)
 
 
 @pytest.fixture
@@ -40,38 +37,45 @@ TYPES = [
 ]
 
 
-@every_route
-async def test_another_content_type_is_refused(service: InProcess, path: str) -> None:
-    content = json.dumps(BODIES[path]).encode()
-    for value in TYPES:
-        headers = [(b"content-type", value.encode("latin-1"))]
-        problem = refusal(await service.client.post(path, content=content, headers=headers), 415, "INVALID_REQUEST")
-        assert "application/json" in problem["detail"]
-    refusal(await service.client.post(path, content=content), 415, "INVALID_REQUEST")
-    refusal(await service.send(path, content, **{"content-encoding": "gzip"}), 415, "INVALID_REQUEST")
-    refusal(await service.send(path, content, **{"content-encoding": "br"}), 415, "INVALID_REQUEST")
+async def test_another_content_type_is_refused(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
+            content = json.dumps(BODIES[path]).encode()
+            for value in TYPES:
+                headers = [(b"content-type", value.encode("latin-1"))]
+                problem = refusal(
+                    await service.client.post(path, content=content, headers=headers), 415, "INVALID_REQUEST"
+                )
+                assert "application/json" in problem["detail"]
+            refusal(await service.client.post(path, content=content), 415, "INVALID_REQUEST")
+            refusal(await service.send(path, content, **{"content-encoding": "gzip"}), 415, "INVALID_REQUEST")
+            refusal(await service.send(path, content, **{"content-encoding": "br"}), 415, "INVALID_REQUEST")
 
 
-@every_route
-async def test_other_spellings_of_the_content_type_are_fine(service: InProcess, path: str) -> None:
-    content = json.dumps(BODIES[path]).encode()
-    for value in ("APPLICATION/JSON", "application/json; charset=utf-8", 'application/json;charset="UTF-8"'):
-        assert (await service.send(path, content, **{"content-type": value})).status_code == 200
-    assert (await service.send(path, content, **{"content-encoding": "identity"})).status_code == 200
+async def test_other_spellings_of_the_content_type_are_fine(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
+            content = json.dumps(BODIES[path]).encode()
+            for value in ("APPLICATION/JSON", "application/json; charset=utf-8", 'application/json;charset="UTF-8"'):
+                assert (await service.send(path, content, **{"content-type": value})).status_code == 200
+            assert (await service.send(path, content, **{"content-encoding": "identity"})).status_code == 200
 
 
-@every_route
-async def test_other_methods_are_refused_naming_those_that_there_are(service: InProcess, path: str) -> None:
-    gets = path == "/v1/configs"
-    for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "BREW"):
-        reply = await service.client.request(method, path, headers=JSON_TYPE)
-        if method == "GET" and gets:
-            assert reply.status_code == 200
-            continue
-        assert reply.status_code in ((400, 405) if method == "BREW" else (405,)), method
-        if reply.status_code == 405:
-            assert "POST" in reply.headers["allow"]
-            assert reply.headers["content-type"] == "application/problem+json"
+async def test_other_methods_are_refused_naming_those_that_there_are(
+    subtests: pytest.Subtests, service: InProcess
+) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
+            gets = path == "/v1/configs"
+            for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "BREW"):
+                reply = await service.client.request(method, path, headers=JSON_TYPE)
+                if method == "GET" and gets:
+                    assert reply.status_code == 200
+                    continue
+                assert reply.status_code in ((400, 405) if method == "BREW" else (405,)), method
+                if reply.status_code == 405:
+                    assert "POST" in reply.headers["allow"]
+                    assert reply.headers["content-type"] == "application/problem+json"
 
 
 GETS = [
@@ -97,12 +101,17 @@ async def test_what_is_read_can_not_be_written(documented: InProcess, path: str)
         assert "GET" in reply.headers["allow"]
 
 
-@every_route
-async def test_a_parameter_that_there_is_not_is_refused_by_its_name(service: InProcess, path: str) -> None:
-    reply = await service.client.post(f"{path}?timeout_ms=9&colour=red", json=BODIES[path])
-    detail = refusal(reply, 400, "INVALID_REQUEST")["detail"]
-    assert detail == "query parameter `timeout_ms`: there is no such parameter; leave it out, this path takes none"
-    assert (await service.client.post(f"{path}?", json=BODIES[path])).status_code == 200
+async def test_a_parameter_that_there_is_not_is_refused_by_its_name(
+    subtests: pytest.Subtests, service: InProcess
+) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
+            reply = await service.client.post(f"{path}?timeout_ms=9&colour=red", json=BODIES[path])
+            detail = refusal(reply, 400, "INVALID_REQUEST")["detail"]
+            assert (
+                detail == "query parameter `timeout_ms`: there is no such parameter; leave it out, this path takes none"
+            )
+            assert (await service.client.post(f"{path}?", json=BODIES[path])).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/v1/acls/count", "/v1/configs"])
@@ -124,13 +133,14 @@ PATHS = [
 ]  # fmt: skip
 
 
-@each_case("path", PATHS)
-async def test_a_path_that_leads_nowhere_is_not_found(service: InProcess, path: str) -> None:
-    for method in ("GET", "POST"):
-        reply = await service.client.request(method, path, json={} if method == "POST" else None)
-        problem = refusal(reply, 404, "RESOURCE_NOT_FOUND")
-        assert problem["error_code"] == 91
-        assert len(problem["detail"]) < 1000
+async def test_a_path_that_leads_nowhere_is_not_found(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in PATHS:
+        with subtests.test(path=path):
+            for method in ("GET", "POST"):
+                reply = await service.client.request(method, path, json={} if method == "POST" else None)
+                problem = refusal(reply, 404, "RESOURCE_NOT_FOUND")
+                assert problem["error_code"] == 91
+                assert len(problem["detail"]) < 1000
 
 
 OPA_PATH = "/v1/data/kafka/authz/allow"
@@ -172,11 +182,12 @@ IDS = [
 ]
 
 
-@each_case("acl_id", IDS)
-async def test_an_id_that_is_none_is_not_found(service: InProcess, acl_id: str) -> None:
-    reply = await service.client.get(f"/v1/acls/{acl_id}")
-    assert reply.status_code in (400, 404)
-    refusal(reply, reply.status_code, "INVALID_REQUEST" if reply.status_code == 400 else "RESOURCE_NOT_FOUND")
+async def test_an_id_that_is_none_is_not_found(subtests: pytest.Subtests, service: InProcess) -> None:
+    for acl_id in IDS:
+        with subtests.test(acl_id=acl_id):
+            reply = await service.client.get(f"/v1/acls/{acl_id}")
+            assert reply.status_code in (400, 404)
+            refusal(reply, reply.status_code, "INVALID_REQUEST" if reply.status_code == 400 else "RESOURCE_NOT_FOUND")
 
 
 async def test_a_listener_name_that_is_none_of_ours_is_answered(service: InProcess) -> None:

@@ -5,8 +5,9 @@ import json
 import uuid
 from typing import Any
 
+import pytest
+
 from tests.bodies import BODIES, refusal
-from tests.cases import each_case
 from tests.klamm import InProcess, acl, context
 
 
@@ -41,12 +42,13 @@ CURSORS = [
 ]
 
 
-@each_case("cursor", [*GARBAGE, *CURSORS])
-async def test_a_cursor_of_garbage_is_refused(service: InProcess, cursor: str) -> None:
-    body = {"context": context(), "filter": {}, "cursor": cursor}
-    problem = refusal(await service.client.post("/v1/acls/search", json=body), 400, "INVALID_REQUEST")
-    assert "cursor" in problem["detail"]
-    assert len(problem["detail"]) < 1000
+async def test_a_cursor_of_garbage_is_refused(subtests: pytest.Subtests, service: InProcess) -> None:
+    for cursor in [*GARBAGE, *CURSORS]:
+        with subtests.test(cursor=cursor):
+            body = {"context": context(), "filter": {}, "cursor": cursor}
+            problem = refusal(await service.client.post("/v1/acls/search", json=body), 400, "INVALID_REQUEST")
+            assert "cursor" in problem["detail"]
+            assert len(problem["detail"]) < 1000
 
 
 async def test_a_cursor_goes_on_wherever_its_acl_has_gone(service: InProcess) -> None:
@@ -96,12 +98,13 @@ TOKENS = [
 ]
 
 
-@each_case("token", [*GARBAGE, *TOKENS])
-async def test_a_token_of_garbage_is_refused(service: InProcess, token: str) -> None:
-    body = {**BODIES["/v1/authorize"], "at_least": token}
-    problem = refusal(await service.client.post("/v1/authorize", json=body), 400, "INVALID_REQUEST")
-    assert "at_least" in problem["detail"]
-    assert len(problem["detail"]) < 1000
+async def test_a_token_of_garbage_is_refused(subtests: pytest.Subtests, service: InProcess) -> None:
+    for token in [*GARBAGE, *TOKENS]:
+        with subtests.test(token=token):
+            body = {**BODIES["/v1/authorize"], "at_least": token}
+            problem = refusal(await service.client.post("/v1/authorize", json=body), 400, "INVALID_REQUEST")
+            assert "at_least" in problem["detail"]
+            assert len(problem["detail"]) < 1000
 
 
 async def test_a_token_of_another_epoch_is_a_conflict(service: InProcess) -> None:

@@ -13,7 +13,6 @@ from app.rest.callers.rate_limits import RateLimit
 from app.rest.callers.roles import DECIDERS, FULL, Caller, Role, read, speak
 from app.rest.http.edge import Routes
 from app.rest.pages.routes import pages_routes
-from tests.cases import each_case
 
 CALLERS_PAGE = Path(__file__).parents[4] / "docs" / "callers.md"
 CLAIM = AuthorizableRequestContext("User:admin", "10.1.2.3")
@@ -23,9 +22,8 @@ def decide(*patterns: str, may_assert_super: bool = False) -> Caller:
     return Caller("sidecar", Role.DECIDE, patterns=patterns, may_assert_super=may_assert_super)
 
 
-@each_case(
-    ("patterns", "principal", "allowed"),
-    [
+def test_a_decide_caller_speaks_for_whom_its_patterns_name(subtests: pytest.Subtests) -> None:
+    for patterns, principal, allowed in [
         (("User:*",), "User:alice", True),
         (("User:*",), "User:", True),
         (("User:*",), "Group:alice", False),
@@ -42,12 +40,9 @@ def decide(*patterns: str, may_assert_super: bool = False) -> Caller:
         (("User:alice", "User:b*"), "User:bob", True),
         (("User:caf\u00e9",), "User:cafe\u0301", False),
         ((), "User:alice", False),
-    ],
-)
-def test_a_decide_caller_speaks_for_whom_its_patterns_name(
-    patterns: tuple[str, ...], principal: str, *, allowed: bool
-) -> None:
-    assert decide(*patterns).speaks_for(principal) is allowed
+    ]:
+        with subtests.test(patterns=patterns, principal=principal, allowed=allowed):
+            assert decide(*patterns).speaks_for(principal) is allowed
 
 
 ANYBODY = Caller("anybody", Role.OPEN)

@@ -16,7 +16,6 @@ from app.rest.errors import (
     problem_response,
     status_of,
 )
-from tests.cases import each_case
 from tests.klamm import ADMIN, InProcess
 
 
@@ -31,27 +30,27 @@ def every_refusal() -> list[type[ApiException]]:
     return [kind for kind in kinds if kind.__module__ == core.__name__]
 
 
-@each_case("kind", every_refusal())
-def test_every_refusal_of_core_becomes_a_problem(kind: type[ApiException]) -> None:
-    response = problem_response(kind("why, and the way out"))
-    problem = json.loads(bytes(response.body))
-    assert response.media_type == "application/problem+json"
-    assert problem == {
-        "type": f"urn:klamm:error:{kind.error.value}",
-        "title": problem["title"],
-        "status": response.status_code,
-        "detail": "why, and the way out",
-        "code": kind.error.value,
-        "error_code": kind.error.error_code,
-        "retriable": kind.error.retriable,
-    }
-    assert 400 <= response.status_code < 600
-    assert ("retry-after" in response.headers) == (response.status_code in (429, 503))
+def test_every_refusal_of_core_becomes_a_problem(subtests: pytest.Subtests) -> None:
+    for kind in every_refusal():
+        with subtests.test(kind=kind):
+            response = problem_response(kind("why, and the way out"))
+            problem = json.loads(bytes(response.body))
+            assert response.media_type == "application/problem+json"
+            assert problem == {
+                "type": f"urn:klamm:error:{kind.error.value}",
+                "title": problem["title"],
+                "status": response.status_code,
+                "detail": "why, and the way out",
+                "code": kind.error.value,
+                "error_code": kind.error.error_code,
+                "retriable": kind.error.retriable,
+            }
+            assert 400 <= response.status_code < 600
+            assert ("retry-after" in response.headers) == (response.status_code in (429, 503))
 
 
-@each_case(
-    ("kind", "status"),
-    [
+def test_statuses_are_those_of_the_contract(subtests: pytest.Subtests) -> None:
+    for kind, status in [
         (core.InvalidRequestException, 400),
         (core.ClusterAuthorizationException, 403),
         (core.TokenEpochMismatchException, 409),
@@ -61,10 +60,9 @@ def test_every_refusal_of_core_becomes_a_problem(kind: type[ApiException]) -> No
         (core.AuthorizerNotReadyException, 503),
         (core.RequestTimedOutException, 504),
         (core.UnknownServerException, 500),
-    ],
-)
-def test_statuses_are_those_of_the_contract(kind: type[ApiException], status: int) -> None:
-    assert status_of(kind("")) == status
+    ]:
+        with subtests.test(kind=kind, status=status):
+            assert status_of(kind("")) == status
 
 
 def test_a_refusal_names_its_first_fields_and_counts_the_others() -> None:

@@ -20,13 +20,11 @@ from app.rest.callers.rate_limits import RateLimit
 from app.rest.callers.roles import DECIDERS, Caller, Role, TokenRefusedError, read, speak
 from app.rest.errors import InvalidFieldsException
 from tests.bodies import BODIES, JSON_TYPE, pointers, refusal
-from tests.cases import each_case
 from tests.klamm import ADMIN, ALICE, READ_ORDERS, InProcess, acl, in_process
 
 ANYBODY = Caller("anybody", Role.OPEN)
 SCOPE = {"type": "http", "client": ("10.9.9.9", 7)}
 IN_CONTEXT = [path for path, body in BODIES.items() if "context" in body]
-each_route = each_case("path", IN_CONTEXT)
 
 
 def claim(*groups: str, principal: str = "User:alice") -> AuthorizableRequestContext:
@@ -42,9 +40,8 @@ def broker(*groups: str, **more: Any) -> Caller:  # noqa: ANN401 - fields of a c
     return Caller("broker", Role.DECIDE, patterns=("User:*",), groups=groups, **more)
 
 
-@each_case(
-    ("patterns", "group", "allowed"),
-    [
+def test_a_caller_asserts_what_its_patterns_name(subtests: pytest.Subtests) -> None:
+    for patterns, group, allowed in [
         (("eng-*",), "eng-data", True),
         (("eng-*",), "eng-", True),
         (("eng-*",), "eng", False),
@@ -58,10 +55,9 @@ def broker(*groups: str, **more: Any) -> Caller:  # noqa: ANN401 - fields of a c
         (("eng-*",), "eng-*", True),
         ((), "pii", False),
         ((), "", False),
-    ],
-)
-def test_a_caller_asserts_what_its_patterns_name(patterns: tuple[str, ...], group: str, *, allowed: bool) -> None:
-    assert broker(*patterns).may_assert(group) is allowed
+    ]:
+        with subtests.test(patterns=patterns, group=group, allowed=allowed):
+            assert broker(*patterns).may_assert(group) is allowed
 
 
 def test_groups_are_asserted_all_or_none_and_the_refusal_tells_of_none() -> None:
@@ -144,17 +140,15 @@ def test_a_claim_names_as_many_groups_as_a_context_to_the_letter_each_once() -> 
     assert not any(map(proven.may_assert, ("pii", "iip", "admin")))
 
 
-@each_case(
-    "value",
-    [
+def test_a_claim_that_names_no_groups_refuses_the_token(subtests: pytest.Subtests) -> None:
+    for value in [
         *(None, 7, True, {"pii": True}, {"groups": ["pii"]}, ["pii", 7], ["pii", None], [["pii"]], ["pii", ""], ""),
         *("x" * (MAX_GROUP_NAME + 1), ["a\0"], ["\ud800"], [f"g{at}" for at in range(MAX_GROUPS + 1)]),
-    ],
-)
-def test_a_claim_that_names_no_groups_refuses_the_token(value: object) -> None:
-    with pytest.raises(TokenRefusedError) as refused:
-        broker(groups_claim="teams").proven_by({"teams": value})
-    assert refused.value.reason == "jwt_groups"
+    ]:
+        with subtests.test(value=value):
+            with pytest.raises(TokenRefusedError) as refused:
+                broker(groups_claim="teams").proven_by({"teams": value})
+            assert refused.value.reason == "jwt_groups"
 
 
 def test_the_limit_of_a_caller_counts_all_of_its_tokens() -> None:
@@ -405,20 +399,21 @@ BAD: dict[str, tuple[object, str]] = {
 }
 
 
-@each_route
-@each_case("what", BAD)
-async def test_bad_groups_are_refused_naming_the_field(service: InProcess, path: str, what: str) -> None:
-    groups, place = BAD[what]
-    asked = {**BODIES[path], "context": {**BODIES[path]["context"], "groups": groups}}
-    reply = await service.client.post(path, content=json.dumps(asked).encode(), headers=JSON_TYPE)
-    problem = refusal(reply, 400, "INVALID_REQUEST")
-    assert pointers(problem) == {f"/context/groups{place}"}
-    assert "Expected `" not in problem["detail"]
+async def test_bad_groups_are_refused_naming_the_field(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in IN_CONTEXT:
+        for what, (groups, place) in BAD.items():
+            with subtests.test(path=path, what=what):
+                asked = {**BODIES[path], "context": {**BODIES[path]["context"], "groups": groups}}
+                reply = await service.client.post(path, content=json.dumps(asked).encode(), headers=JSON_TYPE)
+                problem = refusal(reply, 400, "INVALID_REQUEST")
+                assert pointers(problem) == {f"/context/groups{place}"}
+                assert "Expected `" not in problem["detail"]
 
 
-@each_route
-@each_case("groups", [None, [], ["é 😀:*,|"], [f"g{at}" for at in range(MAX_GROUPS)], ["x" * MAX_GROUP_NAME]])
-async def test_good_groups_are_taken(service: InProcess, path: str, groups: object) -> None:
-    asked = {**BODIES[path], "context": {**ADMIN, "groups": groups}}
-    reply: httpx.Response = await service.send(path, asked)
-    assert reply.status_code == 200, reply.text
+async def test_good_groups_are_taken(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in IN_CONTEXT:
+        for groups in [None, [], ["é 😀:*,|"], [f"g{at}" for at in range(MAX_GROUPS)], ["x" * MAX_GROUP_NAME]]:
+            with subtests.test(path=path, groups=groups):
+                asked = {**BODIES[path], "context": {**ADMIN, "groups": groups}}
+                reply: httpx.Response = await service.send(path, asked)
+                assert reply.status_code == 200, reply.text

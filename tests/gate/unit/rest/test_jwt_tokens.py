@@ -3,7 +3,7 @@
 import base64
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import jwt
@@ -16,7 +16,6 @@ from app.rest.callers.jwt_tokens import MAX_TOKEN_BYTES, REASONS, Issuer, JwtVer
 from app.rest.callers.key_sets import KeySet
 from app.rest.callers.roles import Caller, Role, TokenRefusedError
 from app.rest.callers.signing_keys import ALGORITHMS, read_key_set
-from tests.cases import each_case
 from tests.issuers import AUDIENCE, ISSUER, SUBJECT, Json, Key, claims, key_set
 from tests.key_server import KeyServer
 
@@ -362,9 +361,8 @@ async def test_a_token_may_be_remembered_until_its_end_with_the_leeway(published
 # configuration
 
 
-@each_case(
-    ("more", "why"),
-    [
+def test_an_issuer_that_would_believe_too_much_can_not_be_made(subtests: pytest.Subtests) -> None:
+    cases: Iterable[tuple[Json, str]] = [
         ({"audience": ""}, "`issuer` and `audience` are required"),
         ({"issuer": ""}, "`issuer` and `audience` are required"),
         ({"algorithms": frozenset()}, "`algorithms` must be some of"),
@@ -372,11 +370,10 @@ async def test_a_token_may_be_remembered_until_its_end_with_the_leeway(published
         ({"algorithms": frozenset({"ES256", "HS256"})}, "`algorithms` must be some of"),
         ({"leeway_s": 61}, "`leeway_s` must be 0 to 60"),
         ({"leeway_s": -1}, "`leeway_s` must be 0 to 60"),
-    ],
-)
-def test_an_issuer_that_would_believe_too_much_can_not_be_made(more: Json, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        issuer(KeySet("unused"), **more)
+    ]
+    for more, why in cases:
+        with subtests.test(more=more, why=why), pytest.raises(ValueError, match=why):
+            issuer(KeySet("unused"), **more)
 
 
 def test_two_issuers_of_one_name_are_refused() -> None:

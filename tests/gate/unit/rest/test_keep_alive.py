@@ -8,7 +8,6 @@ from starlette.types import Receive, Scope, Send
 
 from app.metrics.declared import Metrics
 from app.rest.http.connections import Connections
-from tests.cases import each_case
 from tests.wires import CHUNKED, HEAD, LINE, PROBE, Clock, Wire, connected, later, request, turns, unread
 
 
@@ -83,24 +82,22 @@ async def test_who_is_refused_in_overload_is_told_as_well(clock: Clock, shared: 
     assert [int(connection.deadline - connection.shared.began) for connection, _ in made] == [75, 75, 2]
 
 
-@each_case(
-    "message",
-    [
+async def test_the_last_reply_says_nothing_of_keeping(subtests: pytest.Subtests, shared: Connections) -> None:
+    for message in [
         request(b"slow", b"Connection: close"),
         request(b"plain", b"Connection: close"),
         request(b"plain", line=LINE.replace(b"1.1", b"1.0")),
         CHUNKED + b"2\r\nab\r\n",
         HEAD + b"garbage",
         b"garbage\r\n\r\n",
-    ],
-)
-async def test_the_last_reply_says_nothing_of_keeping(shared: Connections, message: bytes) -> None:
-    connection, wire = connected(unread, shared)
-    connection.data_received(message)
-    await turns()
-    assert said(wire)[-1:] == [0]
-    assert b"keep-alive" not in wire.written.rpartition(b"HTTP/1.1")[2]
-    assert wire.closed
+    ]:
+        with subtests.test(message=message):
+            connection, wire = connected(unread, shared)
+            connection.data_received(message)
+            await turns()
+            assert said(wire)[-1:] == [0]
+            assert b"keep-alive" not in wire.written.rpartition(b"HTTP/1.1")[2]
+            assert wire.closed
 
 
 @pytest.mark.parametrize("message", [request(b"plain"), request(b"slow"), PROBE])

@@ -14,7 +14,6 @@ from app.rest.callers import key_sets
 from app.rest.callers.certificates import server_context
 from app.rest.callers.key_sets import FileSource, KeySet, UrlSource, key_source
 from app.rest.callers.signing_keys import KeySetError
-from tests.cases import each_case
 from tests.certificates import Authority
 from tests.issuers import Key, key_set
 from tests.key_server import KeyServer
@@ -256,9 +255,8 @@ async def test_a_huge_file_is_refused(tmp_path: Path) -> None:
 # which of the two
 
 
-@each_case(
-    "url",
-    [
+def test_keys_come_from_no_other_place(subtests: pytest.Subtests) -> None:
+    for url in [
         "http://issuer.example/keys",
         "http://10.0.0.1/keys",
         "http://127.0.0.1.example/keys",
@@ -268,12 +266,11 @@ async def test_a_huge_file_is_refused(tmp_path: Path) -> None:
         "file:///etc/keys",
         "https://user:password@issuer.example/keys",
         "https://user@issuer.example/keys",
-    ],
-)
-def test_keys_come_from_no_other_place(url: str) -> None:
-    with pytest.raises(ValueError, match=r"a file or an https URL|bearer_file") as refusal:
-        KeySet(url)
-    assert "password@" not in str(refusal.value)
+    ]:
+        with subtests.test(url=url):
+            with pytest.raises(ValueError, match=r"a file or an https URL|bearer_file") as refusal:
+                KeySet(url)
+            assert "password@" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from starlette.types import Receive, Scope, Send
 
 from app.rest.http.connections import Connections
 from app.rest.http.heads import plain_head
-from tests.cases import each_case
 from tests.wires import (
     CHUNKED,
     HEAD,
@@ -47,29 +46,31 @@ HUGE: dict[str, bytes] = {
 MORE = {"extensions of chunks": (b"1;" + b"x" * 4_000 + b"\r\na\r\n") * 5}
 
 
-@each_case("behind", [b"", request(b"plain"), request(b"slow")])
-@each_case("piece", [100, 1_460, 65_536])
-@each_case("what", HUGE)
 async def test_more_head_than_sixteen_kibibytes_is_refused_while_it_comes(
-    shared: Connections, what: str, piece: int, behind: bytes
+    subtests: pytest.Subtests, shared: Connections
 ) -> None:
-    connection, wire = connected(shared=shared)
-    data = behind + HUGE[what]
-    needed = len(data)
-    for start in range(0, len(data), piece):
-        connection.data_received(data[start : start + piece])
-        await turns()
-        if wire.closed:
-            needed = start + piece
-            break
-    if not wire.closed:
-        # The parser doesn't tell of what it hasn't read to its end, nor where it began: the next segment shows it.
-        assert piece > len(data)
-        connection.data_received(MORE.get(what, b"x" * 17_000))
-        await turns()
-    assert statuses(wire) == [200] * bool(behind) + [431]
-    assert wire.closed
-    assert needed <= len(behind) + 25_000 + piece
+    for behind in [b"", request(b"plain"), request(b"slow")]:
+        for piece in [100, 1_460, 65_536]:
+            for what, head in HUGE.items():
+                with subtests.test(behind=behind, piece=piece, what=what):
+                    connection, wire = connected(shared=shared)
+                    data = behind + head
+                    needed = len(data)
+                    for start in range(0, len(data), piece):
+                        connection.data_received(data[start : start + piece])
+                        await turns()
+                        if wire.closed:
+                            needed = start + piece
+                            break
+                    if not wire.closed:
+                        # The parser doesn't tell of what it hasn't read to its end, nor where it began: the next
+                        # segment shows it.
+                        assert piece > len(data)
+                        connection.data_received(MORE.get(what, b"x" * 17_000))
+                        await turns()
+                    assert statuses(wire) == [200] * bool(behind) + [431]
+                    assert wire.closed
+                    assert needed <= len(behind) + 25_000 + piece
 
 
 async def test_small_chunks_are_no_large_head(shared: Connections) -> None:
@@ -100,15 +101,18 @@ async def test_what_trails_a_body_is_not_taken_for_a_header(shared: Connections)
     assert b"authorization" not in wire.written.lower()
 
 
-@each_case("name", [b"Host", b"AUTHORIZATION", b"content-length"])
-@each_case("line", [LINE, b"POST /v1/start HTTP/1.1"])
-async def test_what_must_be_said_once_is_refused_when_said_twice(shared: Connections, name: bytes, line: bytes) -> None:
-    connection, wire = connected(shared=shared)
-    connection.data_received(request(b"plain", name + b": 5", name.lower() + b": 5", line=line))
-    await turns()
-    assert statuses(wire) == [400]
-    assert wire.closed
-    assert plain_head(request(b"plain", name + b": 5", name.lower() + b": 5")[:-5]) is None
+async def test_what_must_be_said_once_is_refused_when_said_twice(
+    subtests: pytest.Subtests, shared: Connections
+) -> None:
+    for name in [b"Host", b"AUTHORIZATION", b"content-length"]:
+        for line in [LINE, b"POST /v1/start HTTP/1.1"]:
+            with subtests.test(name=name, line=line):
+                connection, wire = connected(shared=shared)
+                connection.data_received(request(b"plain", name + b": 5", name.lower() + b": 5", line=line))
+                await turns()
+                assert statuses(wire) == [400]
+                assert wire.closed
+                assert plain_head(request(b"plain", name + b": 5", name.lower() + b": 5")[:-5]) is None
 
 
 async def test_a_refusal_waits_for_the_replies_to_what_came_before(shared: Connections) -> None:

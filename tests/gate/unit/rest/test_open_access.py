@@ -10,7 +10,6 @@ from app.core.kafka.errors import ClusterAuthorizationException
 from app.metrics.declared import Metrics
 from app.rest.callers.authentication import Callers
 from app.rest.callers.roles import FULL, Caller, Role
-from tests.cases import each_case
 
 HERE = (b"host", b"localhost:8080")
 LOCAL = (
@@ -72,18 +71,20 @@ def host(text: str) -> tuple[bytes, bytes]:
     return b"host", text.encode()
 
 
-@each_case("text", LOCAL)
-async def test_a_host_of_this_machine_or_an_address_is_let_in(text: str) -> None:
-    assert (await identify(host(text))).role is Role.OPEN
-    assert callers().known(dict([host(text)]), ()) is not None
+async def test_a_host_of_this_machine_or_an_address_is_let_in(subtests: pytest.Subtests) -> None:
+    for text in LOCAL:
+        with subtests.test(text=text):
+            assert (await identify(host(text))).role is Role.OPEN
+            assert callers().known(dict([host(text)]), ()) is not None
 
 
-@each_case("text", FOREIGN)
-async def test_another_host_name_is_refused(text: str) -> None:
-    told = await refusal(host(text))
-    assert "`Host`" in told
-    assert "configure callers" in told
-    assert (await identify(host(text), on_unix_socket=True)).role is Role.OPEN
+async def test_another_host_name_is_refused(subtests: pytest.Subtests) -> None:
+    for text in FOREIGN:
+        with subtests.test(text=text):
+            told = await refusal(host(text))
+            assert "`Host`" in told
+            assert "configure callers" in told
+            assert (await identify(host(text), on_unix_socket=True)).role is Role.OPEN
 
 
 async def test_a_host_that_is_missing_or_repeated_is_refused() -> None:
@@ -93,30 +94,39 @@ async def test_a_host_that_is_missing_or_repeated_is_refused() -> None:
     assert (await identify(on_unix_socket=True)).role is Role.OPEN
 
 
-@each_case("sites", [("cross-site",), ("same-site",), ("",), ("None",), ("same-origin, none",), ("none", "cross-site")])
-async def test_what_another_site_leads_here_is_refused(sites: tuple[str, ...]) -> None:
-    for some in (sites, sites[::-1]):
-        told = await refusal(HERE, *((b"sec-fetch-site", each.encode()) for each in some))
-        assert "`Sec-Fetch-Site`" in told
-        assert "configure callers" in told
+async def test_what_another_site_leads_here_is_refused(subtests: pytest.Subtests) -> None:
+    for sites in [("cross-site",), ("same-site",), ("",), ("None",), ("same-origin, none",), ("none", "cross-site")]:
+        with subtests.test(sites=sites):
+            for some in (sites, sites[::-1]):
+                told = await refusal(HERE, *((b"sec-fetch-site", each.encode()) for each in some))
+                assert "`Sec-Fetch-Site`" in told
+                assert "configure callers" in told
 
 
-@each_case("site", ["none", "same-origin"])
-async def test_the_address_bar_and_pages_of_the_service_are_let_in(site: str) -> None:
-    await identify(HERE, (b"sec-fetch-site", site.encode()))
-    await identify(HERE, (b"sec-fetch-site", site.encode()), (b"origin", b"http://localhost:8080"))
+async def test_the_address_bar_and_pages_of_the_service_are_let_in(subtests: pytest.Subtests) -> None:
+    for site in ["none", "same-origin"]:
+        with subtests.test(site=site):
+            await identify(HERE, (b"sec-fetch-site", site.encode()))
+            await identify(HERE, (b"sec-fetch-site", site.encode()), (b"origin", b"http://localhost:8080"))
 
 
-@each_case(
-    "origin", ["http://evil.example", "http://localhost:3000", "http://localhost", "null", "", "localhost:8080", "://"]
-)
-async def test_a_page_of_another_origin_is_refused(origin: str) -> None:
-    told = await refusal(HERE, (b"origin", origin.encode()))
-    assert "`Origin`" in told
-    assert "configure callers" in told
-    await refusal(HERE, (b"origin", b"http://localhost:8080"), (b"origin", origin.encode()))
-    with pytest.raises(ClusterAuthorizationException, match="Origin"):
-        await identify((b"host", b""), (b"origin", origin.encode()), on_unix_socket=True)
+async def test_a_page_of_another_origin_is_refused(subtests: pytest.Subtests) -> None:
+    for origin in [
+        "http://evil.example",
+        "http://localhost:3000",
+        "http://localhost",
+        "null",
+        "",
+        "localhost:8080",
+        "://",
+    ]:
+        with subtests.test(origin=origin):
+            told = await refusal(HERE, (b"origin", origin.encode()))
+            assert "`Origin`" in told
+            assert "configure callers" in told
+            await refusal(HERE, (b"origin", b"http://localhost:8080"), (b"origin", origin.encode()))
+            with pytest.raises(ClusterAuthorizationException, match="Origin"):
+                await identify((b"host", b""), (b"origin", origin.encode()), on_unix_socket=True)
 
 
 async def test_credentials_are_not_looked_at() -> None:

@@ -13,7 +13,6 @@ from app.metrics.declared import OPERATIONS
 from app.rest.app import ROUTES
 from app.rest.openapi import build_openapi
 from app.settings.model import Settings
-from tests.cases import each_case
 from tests.gate.unit.rest.test_bad_input import BODIES
 
 DOCUMENT = build_openapi()
@@ -81,21 +80,26 @@ def test_every_reference_leads_somewhere() -> None:
     assert references == {f"#/components/schemas/{name}" for name in SCHEMAS}
 
 
-@each_case("name", operations())
-def test_every_refusal_is_the_one_error_model(name: str) -> None:
-    refusals = {
-        status: response for status, response in operations()[name]["responses"].items() if not status.startswith("2")
-    }
-    # The last four are the protocol's own, which come on any path.
-    assert {"500", "400", "408", "429", "431"} <= set(refusals)
-    assert "422" not in refusals
-    if "requestBody" in operations()[name]:
-        assert {"400", "413", "415", "503"} <= set(refusals)
-    for status, response in refusals.items():
-        probe = status == "503" and name in ("readyz", "readyzListener", "startupz", "metrics")
-        assert list(response["content"]) == ["text/plain" if probe else "application/problem+json"]
-        if not probe:
-            assert response["content"]["application/problem+json"]["schema"] == {"$ref": "#/components/schemas/Problem"}
+def test_every_refusal_is_the_one_error_model(subtests: pytest.Subtests) -> None:
+    for name in operations():
+        with subtests.test(name=name):
+            refusals = {
+                status: response
+                for status, response in operations()[name]["responses"].items()
+                if not status.startswith("2")
+            }
+            # The last four are the protocol's own, which come on any path.
+            assert {"500", "400", "408", "429", "431"} <= set(refusals)
+            assert "422" not in refusals
+            if "requestBody" in operations()[name]:
+                assert {"400", "413", "415", "503"} <= set(refusals)
+            for status, response in refusals.items():
+                probe = status == "503" and name in ("readyz", "readyzListener", "startupz", "metrics")
+                assert list(response["content"]) == ["text/plain" if probe else "application/problem+json"]
+                if not probe:
+                    assert response["content"]["application/problem+json"]["schema"] == {
+                        "$ref": "#/components/schemas/Problem"
+                    }
 
 
 @pytest.mark.parametrize("enum", [AclOperation, AclPermissionType, PatternType, ResourceType])
@@ -120,12 +124,13 @@ def test_bodies_are_objects_by_name() -> None:
                 assert set(part["content"]["application/json"]["schema"]) == {"$ref"}
 
 
-@each_case("path", BODIES)
-def test_requests_take_no_unknown_fields(path: str) -> None:
-    reference = DOCUMENT["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"]
-    schema = SCHEMAS[reference.rpartition("/")[2]]
-    assert schema["additionalProperties"] is False
-    assert set(BODIES[path]) == set(schema["required"])
+def test_requests_take_no_unknown_fields(subtests: pytest.Subtests) -> None:
+    for path in BODIES:
+        with subtests.test(path=path):
+            reference = DOCUMENT["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+            schema = SCHEMAS[reference.rpartition("/")[2]]
+            assert schema["additionalProperties"] is False
+            assert set(BODIES[path]) == set(schema["required"])
 
 
 def test_codes_and_rules_in_answers_are_plain_text() -> None:

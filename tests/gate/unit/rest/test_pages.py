@@ -17,7 +17,6 @@ from app import __version__
 from app.rest.app import AppOptions, create_rest_app
 from app.rest.openapi import build_openapi
 from app.rest.pages.routes import reference_page, wants_html
-from tests.cases import each_case
 from tests.gate.unit.rest.test_bad_input import check_problem
 from tests.klamm import InProcess, in_process
 
@@ -130,9 +129,8 @@ async def test_a_browser_gets_the_same_as_a_page(documented: InProcess) -> None:
     assert [*told["links"], *told["guides"]] == page.texts("dt")
 
 
-@each_case(
-    ("accept", "expected"),
-    [
+def test_who_wants_a_page_and_who_wants_json(subtests: pytest.Subtests) -> None:
+    for accept, expected in [
         (CHROMIUM, True),
         ("text/html", True),
         ("TEXT/HTML ; Q=0.5, application/json;q=0.4", True),
@@ -143,10 +141,9 @@ async def test_a_browser_gets_the_same_as_a_page(documented: InProcess) -> None:
         ("image/png", False),
         (";;;=,,,q=", False),
         ("," * 16_000, False),
-    ],
-)
-def test_who_wants_a_page_and_who_wants_json(*, accept: str, expected: bool) -> None:
-    assert wants_html(accept) is expected
+    ]:
+        with subtests.test(accept=accept, expected=expected):
+            assert wants_html(accept) is expected
 
 
 async def test_openapi_json_is_the_file_of_the_repository(documented: InProcess) -> None:

@@ -7,7 +7,6 @@ from starlette.types import Receive, Scope, Send
 
 from app.rest.http.connections import Connections
 from app.rest.http.heads import plain_head
-from tests.cases import each_case
 from tests.wires import CHUNKED, HEAD, LINE, PROBE, connected, request, statuses, turns, unread
 
 GOOD = [request(b"plain"), request(b"slow"), PROBE, CHUNKED + b"2\r\nab\r\n0\r\n\r\n"]
@@ -82,32 +81,34 @@ def cuts(data: bytes) -> list[tuple[bytes, ...]]:
 
 
 @pytest.mark.long
-@each_case("before", [b"", *GOOD])
-@each_case("what", BAD_STARTS)
-async def test_a_request_that_does_not_begin_like_one_is_refused(shared: Connections, what: str, before: bytes) -> None:
-    bad = BAD_STARTS[what] + b"Host: k\r\nContent-Length: 0\r\n\r\n"
-    ways = [(before + bad,)] if before else cuts(bad)
-    for segments in ways:
-        came, _, closed = await replies(shared, *segments)
-        assert came[-1:] == [400], segments
-        assert len(came) == 1 + bool(before), segments
-        assert closed, segments
+async def test_a_request_that_does_not_begin_like_one_is_refused(
+    subtests: pytest.Subtests, shared: Connections
+) -> None:
+    for before in [b"", *GOOD]:
+        for what, start in BAD_STARTS.items():
+            with subtests.test(before=before, what=what):
+                bad = start + b"Host: k\r\nContent-Length: 0\r\n\r\n"
+                ways = [(before + bad,)] if before else cuts(bad)
+                for segments in ways:
+                    came, _, closed = await replies(shared, *segments)
+                    assert came[-1:] == [400], segments
+                    assert len(came) == 1 + bool(before), segments
+                    assert closed, segments
 
 
 @pytest.mark.long
-@each_case("before", [b"", *GOOD])
-@each_case("line", HEADS)
-@each_case("what", BAD_HEADS)
-async def test_a_head_that_may_be_read_in_two_ways_is_refused(
-    shared: Connections, what: str, line: bytes, before: bytes
-) -> None:
-    bad = line + BAD_HEADS[what] + b"\r\n"
-    for segments in [(before + bad,)] if before else cuts(bad):
-        came, _, closed = await replies(shared, *segments)
-        assert came[-1:] == [400], segments
-        assert len(came) == 1 + bool(before), segments
-        assert closed, segments
-    assert plain_head(bad) is None
+async def test_a_head_that_may_be_read_in_two_ways_is_refused(subtests: pytest.Subtests, shared: Connections) -> None:
+    for before in [b"", *GOOD]:
+        for line in HEADS:
+            for what, lines in BAD_HEADS.items():
+                with subtests.test(before=before, line=line, what=what):
+                    bad = line + lines + b"\r\n"
+                    for segments in [(before + bad,)] if before else cuts(bad):
+                        came, _, closed = await replies(shared, *segments)
+                        assert came[-1:] == [400], segments
+                        assert len(came) == 1 + bool(before), segments
+                        assert closed, segments
+                    assert plain_head(bad) is None
 
 
 @pytest.mark.parametrize("target", [b"http://", b"http://h", b"/\xff"])
@@ -123,9 +124,8 @@ async def test_a_missing_host_is_named(shared: Connections) -> None:
     assert b"`Host`" in written
 
 
-@each_case(
-    "whole",
-    [
+async def test_what_is_right_stays_right_however_it_is_cut(subtests: pytest.Subtests, shared: Connections) -> None:
+    for whole in [
         b"GET /readyz HTTP/1.0\r\n\r\n",
         b"GET /readyz HTTP/1.0\r\nHost: k\r\n\r\n",
         b"GET /readyz HTTP/1.1\r\nHost:\r\n\r\n",
@@ -138,12 +138,11 @@ async def test_a_missing_host_is_named(shared: Connections) -> None:
         b"\r\nGET /readyz HTTP/1.1\r\nHost: k\r\n\r\n",
         b"\r\n\r\n\r\nGET /readyz HTTP/1.1\r\nHost: k\r\n\r\n",
         PROBE,
-    ],
-)
-async def test_what_is_right_stays_right_however_it_is_cut(shared: Connections, whole: bytes) -> None:
-    for segments in cuts(whole):
-        came, _, _ = await replies(shared, *segments)
-        assert came == [200], segments
+    ]:
+        with subtests.test(whole=whole):
+            for segments in cuts(whole):
+                came, _, _ = await replies(shared, *segments)
+                assert came == [200], segments
 
 
 BODIES = {
@@ -195,18 +194,19 @@ async def read_then_answer(_: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"reply"})
 
 
-@each_case("bad", [b"garbage\r\n\r\n", b"GET /readyz\r\n\r\n", LINE + b"\r\nHost: k\r\nX : y\r\n\r\n"])
-@each_case("target", [b"/v1/start", b"/readyz"])
 async def test_a_refusal_stands_behind_the_whole_reply_to_who_expects_to_be_asked(
-    shared: Connections, bad: bytes, target: bytes
+    subtests: pytest.Subtests, shared: Connections
 ) -> None:
-    line = b"POST %b HTTP/1.1" % target
-    connection, wire = connected(read_then_answer, shared)
-    connection.data_received(request(b"hello", b"Expect: 100-continue", line=line) + bad)
-    await turns()
-    assert statuses(wire) == [100, 200, 400]
-    first = wire.written.split(b"HTTP/1.1 ")[2]
-    assert first.partition(b"\r\n\r\n")[2] == b"reply"
+    for bad in [b"garbage\r\n\r\n", b"GET /readyz\r\n\r\n", LINE + b"\r\nHost: k\r\nX : y\r\n\r\n"]:
+        for target in [b"/v1/start", b"/readyz"]:
+            with subtests.test(bad=bad, target=target):
+                line = b"POST %b HTTP/1.1" % target
+                connection, wire = connected(read_then_answer, shared)
+                connection.data_received(request(b"hello", b"Expect: 100-continue", line=line) + bad)
+                await turns()
+                assert statuses(wire) == [100, 200, 400]
+                first = wire.written.split(b"HTTP/1.1 ")[2]
+                assert first.partition(b"\r\n\r\n")[2] == b"reply"
 
 
 @pytest.mark.parametrize("what", ["chunk", "trailer"])

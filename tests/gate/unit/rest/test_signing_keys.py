@@ -1,6 +1,8 @@
 """What of a published set of keys is good for checking signatures."""
 
 import json
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -9,7 +11,6 @@ from hypothesis import strategies as st
 from jwt.algorithms import RSAAlgorithm
 
 from app.rest.callers.signing_keys import ALGORITHMS, KeySetError, SigningKeys, read_key_set
-from tests.cases import each_case
 from tests.issuers import Json, Key, key_set
 
 EC = Key("ec", "ES256")
@@ -22,14 +23,15 @@ def read(*keys: Key | Json) -> SigningKeys:
     return read_key_set(key_set(*keys))
 
 
-@each_case("algorithm", ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"])
-def test_an_rsa_key_fits_all_rsa_algorithms_and_no_other(algorithm: str) -> None:
-    keys = read(RSA)
-    assert keys.find("rsa", algorithm) == RSA.private.public_key()
-    assert [each for each in ALGORITHMS if keys.find("rsa", each) is not None] == [
-        *("RS256", "RS384", "RS512"),
-        *("PS256", "PS384", "PS512"),
-    ]
+def test_an_rsa_key_fits_all_rsa_algorithms_and_no_other(subtests: pytest.Subtests) -> None:
+    for algorithm in ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"]:
+        with subtests.test(algorithm=algorithm):
+            keys = read(RSA)
+            assert keys.find("rsa", algorithm) == RSA.private.public_key()
+            assert [each for each in ALGORITHMS if keys.find("rsa", each) is not None] == [
+                *("RS256", "RS384", "RS512"),
+                *("PS256", "PS384", "PS512"),
+            ]
 
 
 @pytest.mark.parametrize("algorithm", ["ES256", "ES384", "ES512", "EdDSA"])
@@ -38,9 +40,10 @@ def test_a_key_on_a_curve_fits_its_own_algorithm_only(algorithm: str) -> None:
     assert [each for each in ALGORITHMS if keys.find("k", each) is not None] == [algorithm]
 
 
-@each_case("algorithm", ["HS256", "HS384", "HS512", "none", "", "RSA", "rs256"])
-def test_no_key_fits_what_is_no_asymmetric_algorithm(algorithm: str) -> None:
-    assert read(RSA, EC).find("rsa", algorithm) is None
+def test_no_key_fits_what_is_no_asymmetric_algorithm(subtests: pytest.Subtests) -> None:
+    for algorithm in ["HS256", "HS384", "HS512", "none", "", "RSA", "rs256"]:
+        with subtests.test(algorithm=algorithm):
+            assert read(RSA, EC).find("rsa", algorithm) is None
 
 
 def test_a_name_must_be_exact() -> None:
@@ -78,9 +81,8 @@ SMALL_RSA = RSAAlgorithm.to_jwk(
 )
 
 
-@each_case(
-    ("entry", "why"),
-    [
+def test_what_is_no_public_signing_key_is_ignored_and_its_neighbours_are_not(subtests: pytest.Subtests) -> None:
+    cases: Iterable[tuple[Any, str]] = [
         ({"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0", "kid": "x"}, "symmetric"),
         ({"kty": "oct", "k": "c2VjcmV0", "kid": "x", "alg": "HS256"}, "symmetric"),
         ({**PRIVATE_RSA, "kid": "x", "key_ops": ["verify"]}, "private"),
@@ -108,17 +110,16 @@ SMALL_RSA = RSAAlgorithm.to_jwk(
         ({**SMALL_RSA, "kid": "x", "key_ops": ["verify"]}, "rsa_size"),
         ([], "malformed"),
         ("key", "malformed"),
-    ],
-)
-def test_what_is_no_public_signing_key_is_ignored_and_its_neighbours_are_not(entry: Json, why: str) -> None:
-    keys = read(entry, ED)
-    assert [key.kid for key in keys.keys] == ["ed"]
-    assert keys.ignored == {why: 1}
+    ]
+    for entry, why in cases:
+        with subtests.test(entry=entry, why=why):
+            keys = read(entry, ED)
+            assert [key.kid for key in keys.keys] == ["ed"]
+            assert keys.ignored == {why: 1}
 
 
-@each_case(
-    ("document", "why"),
-    [
+def test_what_is_no_set_of_keys_is_refused(subtests: pytest.Subtests) -> None:
+    for document, why in [
         (b"", "not JSON"),
         (b"<html>", "not JSON"),
         (b"\xff\xfe", "not JSON"),
@@ -129,11 +130,9 @@ def test_what_is_no_public_signing_key_is_ignored_and_its_neighbours_are_not(ent
         (b'{"keys": {}}', "the list `keys` is missing"),
         (b'{"keys": null}', "the list `keys` is missing"),
         (json.dumps({"keys": [EC.jwk(kid=str(n)) for n in range(65)]}).encode(), "65 keys; at most 64"),
-    ],
-)
-def test_what_is_no_set_of_keys_is_refused(document: bytes, why: str) -> None:
-    with pytest.raises(KeySetError, match=why):
-        read_key_set(document)
+    ]:
+        with subtests.test(document=document, why=why), pytest.raises(KeySetError, match=why):
+            read_key_set(document)
 
 
 def test_sixty_four_keys_are_read_and_an_empty_set_is_a_set() -> None:

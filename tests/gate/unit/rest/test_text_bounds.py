@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.cases import each_case
 from tests.gate.unit.rest.test_bad_input import BODIES, WITH_CONTEXT, check_problem
 from tests.klamm import ADMIN, ALICE, READ_ORDERS, InProcess, in_process
 
@@ -26,26 +25,28 @@ def of_bytes(size: int, letter: str = "x") -> str:
     return start + letter * ((size - len(start)) // len(letter.encode()))
 
 
-@each_case("path", WITH_CONTEXT)
-@each_case("field", [*TEXTS, "client_address"])
-async def test_a_text_that_is_longer_is_refused_by_its_name(service: InProcess, path: str, field: str) -> None:
-    for text in (of_bytes(LONGEST + 1), of_bytes(LONGEST + 1, "\xe9")):
-        context = {**ADMIN, field: text}
-        problem = check_problem(await service.send(path, {**BODIES[path], "context": context}), 400)
-        assert problem["code"] == "INVALID_REQUEST"
-        [error] = problem["errors"]
-        assert error["pointer"] == f"/context/{field}"
-        assert REFUSED in error["detail"]
-        assert len(json.dumps(problem)) < 1_000
+async def test_a_text_that_is_longer_is_refused_by_its_name(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in WITH_CONTEXT:
+        for field in [*TEXTS, "client_address"]:
+            with subtests.test(path=path, field=field):
+                for text in (of_bytes(LONGEST + 1), of_bytes(LONGEST + 1, "\xe9")):
+                    context = {**ADMIN, field: text}
+                    problem = check_problem(await service.send(path, {**BODIES[path], "context": context}), 400)
+                    assert problem["code"] == "INVALID_REQUEST"
+                    [error] = problem["errors"]
+                    assert error["pointer"] == f"/context/{field}"
+                    assert REFUSED in error["detail"]
+                    assert len(json.dumps(problem)) < 1_000
 
 
-@each_case("path", WITH_CONTEXT)
-@each_case("field", TEXTS[1:])
-@each_case("letter", ["x", "\xe9", "\U0001f600"])
-async def test_the_longest_is_taken(service: InProcess, path: str, field: str, letter: str) -> None:
-    context = {**ADMIN, field: of_bytes(LONGEST, letter)}
-    reply = await service.send(path, {**BODIES[path], "context": context})
-    assert reply.status_code == 200, reply.text
+async def test_the_longest_is_taken(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in WITH_CONTEXT:
+        for field in TEXTS[1:]:
+            for letter in ["x", "\xe9", "\U0001f600"]:
+                with subtests.test(path=path, field=field, letter=letter):
+                    context = {**ADMIN, field: of_bytes(LONGEST, letter)}
+                    reply = await service.send(path, {**BODIES[path], "context": context})
+                    assert reply.status_code == 200, reply.text
 
 
 @pytest.mark.parametrize("field", ["principal", "client_address"])

@@ -1,15 +1,16 @@
 """A feed that is not the image's any more: a fresh snapshot beside the image in use, swapped in whole."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 import pytest
 
+from app.core.image import AuthorizerImage
 from app.core.index.tree import AclIndex
 from app.runtime.readiness import State
-from tests.cases import each_case
 from tests.fakes import FakeStore
 from tests.klamm import authorizer_on, until
 from tests.virtual_time import in_virtual_time, now
@@ -49,9 +50,9 @@ def record_gone(store: FakeStore) -> None:
     store.trim(6)
 
 
-@each_case(
-    ("change", "why"),
-    [
+@in_virtual_time
+async def test_another_history_is_noticed_at_the_next_look_and_reloaded(subtests: pytest.Subtests) -> None:
+    for change, why in [
         (other_epoch, "is not a part of"),
         (same_offset_other_history, "a different history"),
         (gone_back, "is not a part of"),
@@ -59,34 +60,34 @@ def record_gone(store: FakeStore) -> None:
         (trimmed, "trimmed"),
         (trimmed_wholly, "trimmed"),
         (record_gone, "is gone"),
-    ],
-)
-@in_virtual_time
-async def test_another_history_is_noticed_at_the_next_look_and_reloaded(
-    change: Callable[[FakeStore], None], why: str
-) -> None:
-    store = FakeStore()
-    store.commit([create("a", "b", "c", "d", "e")])
-    async with authorizer_on(store, OPTIONS) as authorizer:
-        old = authorizer.image
-        store.notify_lost = True
-        change(store)
-        store.hang("slice")
-        await until(lambda: authorizer.readiness.state is State.LAGGING, limit_s=1.1)
-        assert why in str(authorizer.readiness.checks())
-        await asyncio.sleep(3)
-        # The old image serves on until the new one is whole.
-        assert authorizer.image is old
-        assert may_read(authorizer, "a")
-        assert authorizer.readiness.ready()
-        store.release("slice")
-        await until_ready(authorizer)
-        assert names_in(authorizer.image) == names_of(store)
-        assert (authorizer.image.epoch, authorizer.image.offset) == (store.epoch, store.tables.last_offset)
-        assert authorizer.metrics.feed_mismatches == 1
-        assert authorizer.metrics.image_loads == 2
-        assert old.index is not authorizer.image.index
-        await until(lambda: not old.index.table.names)
+    ]:
+        with subtests.test(change=change, why=why):
+            store = FakeStore()
+            store.commit([create("a", "b", "c", "d", "e")])
+            async with authorizer_on(store, OPTIONS) as authorizer:
+                old = authorizer.image
+                store.notify_lost = True
+                change(store)
+                store.hang("slice")
+                await until(lambda: authorizer.readiness.state is State.LAGGING, limit_s=1.1)
+                assert why in str(authorizer.readiness.checks())
+                await asyncio.sleep(3)
+                # The old image serves on until the new one is whole.
+                assert authorizer.image is old
+                assert may_read(authorizer, "a")
+                assert authorizer.readiness.ready()
+                store.release("slice")
+                await until_ready(authorizer)
+                assert names_in(authorizer.image) == names_of(store)
+                assert (authorizer.image.epoch, authorizer.image.offset) == (store.epoch, store.tables.last_offset)
+                assert authorizer.metrics.feed_mismatches == 1
+                assert authorizer.metrics.image_loads == 2
+                assert old.index is not authorizer.image.index
+                await until(partial(_holds_nothing, old))
+
+
+def _holds_nothing(image: AuthorizerImage) -> bool:
+    return not image.index.table.names
 
 
 @in_virtual_time

@@ -11,7 +11,6 @@ from app.core.kafka.errors import (
     TokenEpochMismatchException,
 )
 from app.core.token import Token
-from tests.cases import each_case
 from tests.fakes import FakeStore
 from tests.klamm import authorizer_on, until
 from tests.updates import new
@@ -54,22 +53,20 @@ async def test_a_token_that_is_not_reached_in_time_is_told() -> None:
         assert now() - began_at == pytest.approx(2, abs=0.01)
 
 
-@each_case(
-    "garbage",
-    [
+@in_virtual_time
+async def test_garbage_is_no_token(subtests: pytest.Subtests) -> None:
+    for garbage in [
         "",
         "x",
         "1:2",
         "7d18338e-476d-4a79-b308-bf04937c7d91:-1",
         "7d18338e-476d-4a79-b308-bf04937c7d91:1 ",
         "7d18338e-476d-4a79-b308-bf04937c7d91:9223372036854775808",
-    ],
-)
-@in_virtual_time
-async def test_garbage_is_no_token(garbage: str) -> None:
-    async with authorizer_on(FakeStore(), OPTIONS) as authorizer:
-        with pytest.raises(InvalidRequestException):
-            await authorizer.wait_for(garbage)
+    ]:
+        with subtests.test(garbage=garbage):
+            async with authorizer_on(FakeStore(), OPTIONS) as authorizer:
+                with pytest.raises(InvalidRequestException):
+                    await authorizer.wait_for(garbage)
 
 
 @in_virtual_time

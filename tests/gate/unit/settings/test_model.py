@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,6 @@ from app.formats.command_errors import UsageError
 from app.formats.database_url import DatabaseUrl
 from app.settings.model import Settings, as_given, read_settings
 from app.settings.sources import TABLES
-from tests.cases import each_case
 from tests.surroundings import leave
 from tests.vectors.loader import Line, lines
 
@@ -395,9 +395,8 @@ def test_callers_and_issuers_are_tables_of_the_file() -> None:
 DECIDES = 'role = "decide"\nprincipals = ["User:*"]\n'
 
 
-@each_case(
-    ("table", "why"),
-    [
+def test_a_caller_that_makes_no_sense_is_told_by_its_place(subtests: pytest.Subtests) -> None:
+    for table, why in [
         ('role = "decide"', "callers.x: a decide caller needs `principals`"),
         ('role = "king"', "callers.x.role:"),
         ('principals = ["User:a"]', "callers.x.role:"),
@@ -463,17 +462,15 @@ DECIDES = 'role = "decide"\nprincipals = ["User:*"]\n'
         ('role = "observe"\nrequests_per_second = 5.0', "callers.x.requests_per_second: expected a whole number"),
         ("role = 1", "callers.x.role: it should be 'decide', 'admin', 'observe' or 'follow'"),
         ('role = "observe"', "`callers.x` has no credentials; set `tokens.file`, or give it `issuer` or `certificate`"),
-    ],
-)
-def test_a_caller_that_makes_no_sense_is_told_by_its_place(table: str, why: str) -> None:
-    _toml(f"[callers.x]\n{table}")
-    assert why in _refusal()
-    assert _refusal().startswith("`klamm.toml`: ")
+    ]:
+        with subtests.test(table=table, why=why):
+            _toml(f"[callers.x]\n{table}")
+            assert why in _refusal()
+            assert _refusal().startswith("`klamm.toml`: ")
 
 
-@each_case(
-    ("change", "why"),
-    [
+def test_an_issuer_that_would_believe_too_much_refuses_the_start(subtests: pytest.Subtests) -> None:
+    cases: Iterable[tuple[dict[str, str | None], str]] = [
         ({"issuer": None}, "issuers.corp.issuer:"),
         ({"audience": None}, "issuers.corp.audience:"),
         ({"jwks": None}, "issuers.corp.jwks:"),
@@ -489,12 +486,20 @@ def test_a_caller_that_makes_no_sense_is_told_by_its_place(table: str, why: str)
         ({"ca_file": '"ca.pem"'}, "`ca_file` is for keys at a URL, but `jwks` is a file"),
         ({"bearer_file": '"token"'}, "`bearer_file` is for keys at a URL, but `jwks` is a file"),
         ({"ca_file": "true"}, "issuers.corp.ca_file: expected the name of a file, in quotes"),
-    ],
-)
-def test_an_issuer_that_would_believe_too_much_refuses_the_start(change: dict[str, str | None], why: str) -> None:
-    table: dict[str, str | None] = {"issuer": '"https://x/"', "audience": '"klamm"', "jwks": '"keys.json"', **change}
-    _toml("[issuers.corp]\n" + "\n".join(f"{name} = {value}" for name, value in table.items() if value is not None))
-    assert why in _refusal()
+    ]
+    for change, why in cases:
+        with subtests.test(change=change, why=why):
+            table: dict[str, str | None] = {
+                "issuer": '"https://x/"',
+                "audience": '"klamm"',
+                "jwks": '"keys.json"',
+                **change,
+            }
+            _toml(
+                "[issuers.corp]\n"
+                + "\n".join(f"{name} = {value}" for name, value in table.items() if value is not None)
+            )
+            assert why in _refusal()
 
 
 def test_one_issuer_has_one_table() -> None:
@@ -519,9 +524,8 @@ def test_one_proof_means_one_caller() -> None:
     assert "`callers.b` has the same credentials as `callers.a`" in _refusal()
 
 
-@each_case(
-    ("text", "why"),
-    [
+def test_what_does_not_hang_together_is_told(subtests: pytest.Subtests) -> None:
+    for text, why in [
         ('tls.certificate = "a"', "`tls.certificate` and `tls.key` go together"),
         ('tls.client.ca = "a"', "`tls.client.ca` needs `tls.certificate`"),
         ('tokens.file = "a"', "`tokens.file` is set, but there is no `[callers.NAME]`"),
@@ -531,11 +535,10 @@ def test_one_proof_means_one_caller() -> None:
         ('[caller.a]\nrole = "observe"', "there is no table `[caller.a]`; did you mean `[callers.a]`?"),
         ('[tls]\ntokens.file = "t"', "`tokens.file` is a property of its own; move it above the first `[table]`"),
         ("port = true", "port: expected text or a number, not true or false"),
-    ],
-)
-def test_what_does_not_hang_together_is_told(text: str, why: str) -> None:
-    _toml(text)
-    assert why in _refusal()
+    ]:
+        with subtests.test(text=text, why=why):
+            _toml(text)
+            assert why in _refusal()
 
 
 def test_no_variable_stands_for_a_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,10 @@ import pytest
 from app.core.kafka.errors import StoreUnavailableException
 from app.store.engine import StoreTimeouts
 from app.store.faults import NotMigratedError, answer_to, is_rolled_back, translated_faults
-from tests.cases import each_case
 
 
-@each_case(
-    "fault",
-    [
+def test_outages_are_told_without_what_the_server_said(subtests: pytest.Subtests) -> None:
+    for fault in [
         TimeoutError(),
         ConnectionResetError("planted secret"),
         OSError("planted secret"),
@@ -27,14 +25,13 @@ from tests.cases import each_case
         asyncpg.InvalidPasswordError("planted secret"),
         asyncpg.InvalidCatalogNameError("planted secret"),
         asyncpg.DeadlockDetectedError("planted secret"),
-    ],
-)
-def test_outages_are_told_without_what_the_server_said(fault: Exception) -> None:
-    with pytest.raises(StoreUnavailableException) as told, translated_faults():
-        raise fault
+    ]:
+        with subtests.test(fault=fault):
+            with pytest.raises(StoreUnavailableException) as told, translated_faults():
+                raise fault
 
-    assert "planted secret" not in told.value.message
-    assert told.value.__cause__ is fault
+            assert "planted secret" not in told.value.message
+            assert told.value.__cause__ is fault
 
 
 @pytest.mark.parametrize(
@@ -53,9 +50,8 @@ def test_what_blames_the_sender_passes_through(fault: Exception) -> None:
     assert told.value is fault
 
 
-@each_case(
-    ("fault", "told"),
-    [
+def test_the_way_to_the_server_is_told_by_what_is_wrong_with_it(subtests: pytest.Subtests) -> None:
+    for fault, told in [
         (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "nothing listens on the host and port"),
         (OSError("Multiple exceptions: [Errno 111] failed ('::1', 1), [Errno 111] failed ('127.0.0.1', 1)"), "nothing"),
         (OSError("Multiple exceptions: [Errno 111] failed ('::1', 1), [Errno 113] failed"), "can't be reached"),
@@ -66,16 +62,17 @@ def test_what_blames_the_sender_passes_through(fault: Exception) -> None:
         (socket.gaierror(socket.EAI_NONAME, "x"), "can't be resolved"),
         (TimeoutError(), "does not answer in time"),
         (TimeoutError(errno.ETIMEDOUT, "x"), "does not answer in time"),
-    ],
-)
-def test_the_way_to_the_server_is_told_by_what_is_wrong_with_it(fault: Exception, told: str) -> None:
-    with pytest.raises(StoreUnavailableException, match=told), translated_faults():
-        raise fault
+    ]:
+        with (
+            subtests.test(fault=fault, told=told),
+            pytest.raises(StoreUnavailableException, match=told),
+            translated_faults(),
+        ):
+            raise fault
 
 
-@each_case(
-    ("sqlstate", "told"),
-    [
+def test_each_refusal_names_its_own_way_out(subtests: pytest.Subtests) -> None:
+    for sqlstate, told in [
         ("28P01", "the user does not exist, or the password is wrong"),
         ("28000", "has LOGIN"),
         ("53300", "CONNECTION LIMIT"),
@@ -83,10 +80,9 @@ def test_the_way_to_the_server_is_told_by_what_is_wrong_with_it(fault: Exception
         ("57P03", "starting or shutting down"),
         ("57P04", "was dropped"),
         ("57P05", "was idle"),
-    ],
-)
-def test_each_refusal_names_its_own_way_out(sqlstate: str, told: str) -> None:
-    assert told in answer_to(sqlstate)
+    ]:
+        with subtests.test(sqlstate=sqlstate, told=told):
+            assert told in answer_to(sqlstate)
 
 
 def test_a_sqlstate_is_told_only_where_there_is_no_better_word() -> None:

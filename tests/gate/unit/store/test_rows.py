@@ -1,5 +1,6 @@
 """Rows as core's values, strictly."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import cast
 from uuid import UUID, uuid4
@@ -13,7 +14,6 @@ from app.core.kafka.bindings import AclRow, StandardAcl
 from app.core.kafka.errors import PoisonedRecordException, UnknownRecordException
 from app.core.records import AccessControlEntryRecord, ConfigRecord
 from app.store.rows import OrderCheck, acl_slice, record_of
-from tests.cases import each_case
 from tests.updates import topic
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
@@ -33,9 +33,8 @@ def test_what_copy_escapes_comes_back(texts: list[tuple[str, str, str]]) -> None
     assert acl_slice([as_copied(row).encode() for row in rows]).rows == rows
 
 
-@each_case(
-    "line",
-    [
+def test_a_line_that_is_no_acl_is_refused(subtests: pytest.Subtests) -> None:
+    for line in [
         "",
         "00\t2\t3\t3\t3\tname\tprincipal\thost",
         "00\t2\t3\t3\t3\tname\tprincipal\thost\t\t\tmore",
@@ -47,11 +46,9 @@ def test_what_copy_escapes_comes_back(texts: list[tuple[str, str, str]]) -> None
         "00\t2\t3\t3\t\tname\tprincipal\thost\t\t",
         "00\t2\t3\t3\t3\tname\tprincipal\thost\tsoon\t",
         "00\t2\t3\t3\t3\tname\tprincipal\thost\t99999999999999\t",
-    ],
-)
-def test_a_line_that_is_no_acl_is_refused(line: str) -> None:
-    with pytest.raises((ValueError, KeyError)):
-        acl_slice([line.encode()])
+    ]:
+        with subtests.test(line=line), pytest.raises((ValueError, KeyError)):
+            acl_slice([line.encode()])
 
 
 def row(values: dict[str, object]) -> asyncpg.Record:
@@ -126,9 +123,8 @@ def test_whole_transactions_without_a_hole_pass() -> None:
     check(8, [(7, 8), (8, 8)], after=6)
 
 
-@each_case(
-    ("pieces", "offset"),
-    [
+def test_any_other_order_is_poison_at_its_place(subtests: pytest.Subtests) -> None:
+    cases: Iterable[tuple[list[list[tuple[int, int]]], int]] = [
         ([[]], 1),
         ([[(2, 2)]], 1),
         ([[(1, 1), (3, 3)]], 2),
@@ -138,9 +134,9 @@ def test_whole_transactions_without_a_hole_pass() -> None:
         ([[(1, 2), (2, 3), (3, 3)]], 2),
         ([[(1, 1), (1, 1)]], 2),
         ([[(1, 1), (2, 2), (3, 3), (4, 4)]], 4),
-    ],
-)
-def test_any_other_order_is_poison_at_its_place(pieces: list[list[tuple[int, int]]], offset: int) -> None:
-    with pytest.raises(PoisonedRecordException) as poison:
-        check(3, *pieces)
-    assert poison.value.offset == offset
+    ]
+    for pieces, offset in cases:
+        with subtests.test(pieces=pieces, offset=offset):
+            with pytest.raises(PoisonedRecordException) as poison:
+                check(3, *pieces)
+            assert poison.value.offset == offset

@@ -1,7 +1,6 @@
 """Which hosts are on this machine, what a database URL asks for, and how faults of TLS are told."""
 
 import ssl
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from app.core.kafka.errors import StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
 from app.store.tls import answer_to_tls_fault, options_of, tls_of
-from tests.cases import each_case
 from tests.certificates import Authority
 
 REMOTE = "postgresql://klamm:planted@db.example.com/klamm"
@@ -33,9 +31,8 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@each_case(
-    ("url", "mode"),
-    [
+def test_the_way_to_another_machine_is_verified_unless_the_url_says_otherwise(subtests: pytest.Subtests) -> None:
+    for url, mode in [
         (REMOTE, "verify-full"),
         ("postgresql://10.1.2.3/x", "verify-full"),
         ("postgresql://localhost,db/x", "verify-full"),
@@ -46,10 +43,9 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         (f"{REMOTE}?sslmode=prefer&sslmode=require", "require"),
         (f"{REMOTE}?sslmode=", "verify-full"),
         ("postgresql://localhost/x?sslmode=verify-full", "verify-full"),
-    ],
-)
-def test_the_way_to_another_machine_is_verified_unless_the_url_says_otherwise(url: str, mode: str) -> None:
-    assert options_of(DatabaseUrl.parse(url)).mode == mode
+    ]:
+        with subtests.test(url=url, mode=mode):
+            assert options_of(DatabaseUrl.parse(url)).mode == mode
 
 
 async def test_what_the_driver_gets(home: Path) -> None:
@@ -138,9 +134,8 @@ async def test_a_revocation_list_is_looked_into(tmp_path: Path) -> None:
     assert context.cert_store_stats()["crl"] == 1
 
 
-@each_case(
-    ("options", "told"),
-    [
+async def test_what_can_not_be_used_is_named_in_one_line_without_the_url(subtests: pytest.Subtests) -> None:
+    for options, told in [
         ({"sslrootcert": "/nowhere/planted.pem"}, "the file that sslrootcert .* can't be used .no such file"),
         ({"sslcert": "/nowhere/planted.pem"}, "the file that sslcert .* can't be used .no such file"),
         ({"sslcrl": "/nowhere/planted.pem"}, "the file that sslcrl .* can't be used .no such file"),
@@ -148,16 +143,15 @@ async def test_a_revocation_list_is_looked_into(tmp_path: Path) -> None:
         ({"sslcrl": __file__}, "the file that sslcrl .* can't be used"),
         ({"sslcert": __file__}, "the file that sslcert or sslkey .* can't be used"),
         ({"sslrootcert": "/"}, "the file that sslrootcert .* can't be used"),
-    ],
-)
-async def test_what_can_not_be_used_is_named_in_one_line_without_the_url(options: Mapping[str, str], told: str) -> None:
-    url = f"{REMOTE}?{'&'.join(f'{name}={value}' for name, value in options.items())}"
+    ]:
+        with subtests.test(options=options, told=told):
+            url = f"{REMOTE}?{'&'.join(f'{name}={value}' for name, value in options.items())}"
 
-    with pytest.raises(StoreUnavailableException, match=told) as refused:
-        await tls_of(DatabaseUrl.parse(url))
+            with pytest.raises(StoreUnavailableException, match=told) as refused:
+                await tls_of(DatabaseUrl.parse(url))
 
-    assert "planted" not in refused.value.message
-    assert "\n" not in refused.value.message
+            assert "planted" not in refused.value.message
+            assert "\n" not in refused.value.message
 
 
 def test_only_faults_of_tls_are_told_as_such() -> None:

@@ -1,6 +1,6 @@
 """Updates that are handed on: in their callers' words, once, and never said to be made or refused if nobody knows."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,6 @@ from app.core.kafka.errors import (
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import Mutation, Outcome
 from app.upstream.acl_store import UpstreamAclStore
-from tests.cases import each_case
 from tests.fake_upstream import EPOCH, followed_by
 from tests.planted import plant
 from tests.scripted_server import Answer, ScriptedServer, Step, hang_up, problem, reply
@@ -74,9 +73,8 @@ async def test_the_groups_that_an_update_was_asked_for_with_are_handed_on() -> N
 
 
 @pytest.mark.long
-@each_case(
-    ("answer", "expected", "words"),
-    [
+async def test_what_became_of_an_update_is_said_or_that_nobody_knows(subtests: pytest.Subtests) -> None:
+    cases: Iterable[tuple[Step, type[ApiException], str]] = [
         (problem(412, "INVALID_UPDATE_VERSION", "it has changed"), InvalidUpdateVersionException, "it has changed"),
         (problem(503, "COORDINATOR_NOT_AVAILABLE", "no database"), StoreUnavailableException, "no database"),
         (problem(401, "AUTHENTICATION_FAILED", "no"), StoreUnavailableException, "credentials"),
@@ -87,20 +85,17 @@ async def test_the_groups_that_an_update_was_asked_for_with_are_handed_on() -> N
         (reply(results=[CREATED], token="x"), RequestTimedOutException, "unknown"),
         (reply(results=[CREATED, CREATED], token=TOKEN), RequestTimedOutException, "unknown"),
         (hang_up, RequestTimedOutException, "unknown"),
-    ],
-)
-async def test_what_became_of_an_update_is_said_or_that_nobody_knows(
-    answer: Step, expected: type[ApiException], words: str
-) -> None:
-    with ScriptedServer() as server:
-        async with store_on(server, answer) as store:
-            try:
-                outcome = await written(store, create(topic("orders")))
-            except StoreUnavailableException as fault:
-                outcome = fault
-            assert isinstance(outcome, expected), outcome
-            assert words in outcome.message
-        assert len(server.seen) == 2, "an update is asked for once"
+    ]
+    for answer, expected, words in cases:
+        with subtests.test(answer=answer, expected=expected, words=words), ScriptedServer() as server:
+            async with store_on(server, answer) as store:
+                try:
+                    outcome = await written(store, create(topic("orders")))
+                except StoreUnavailableException as fault:
+                    outcome = fault
+                assert isinstance(outcome, expected), outcome
+                assert words in outcome.message
+            assert len(server.seen) == 2, "an update is asked for once"
 
 
 async def test_a_token_is_read_for_each_request_and_never_from_a_file_that_others_can_read(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from app.formats.feed_events import End, encode
 from app.upstream import change_feed
 from app.upstream import time as upstream_time
 from app.upstream.change_feed import UpstreamChangeFeed
-from tests.cases import each_case
 from tests.fake_upstream import ACL, EPOCH, Told, following, open_stream, stream
 from tests.scripted_server import Answer, ScriptedServer, Step, problem
 
@@ -123,31 +122,29 @@ def with_snapshot(lines: Sequence[bytes]) -> Sequence[bytes]:
     return [lines[0], *Told().snapshot(), *lines[1:]]
 
 
+async def take_all(feed: UpstreamChangeFeed, handed: list[Record]) -> None:
+    """Until something is found that can't be."""
+    while True:
+        with suppress(StoreUnavailableException):
+            handed.extend((await feed.poll(1 + len(handed), 1_000)).records)
+        await asyncio.sleep(0.01)
+
+
 @pytest.mark.long
-@each_case(
-    "harm",
-    [flipped, without_first, doubled, turned, no_json, bookmark_early, with_snapshot],
-)
-async def test_what_can_not_follow_is_never_handed_over(harm: Change) -> None:
-    told = Told()
-    opening = told.snapshot()
-    whole = [told.transaction(2), told.transaction(3), told.bookmark()]
-    with ScriptedServer() as server:
-        server.script = [open_stream(server, [*opening, Told().bookmark(), *harm(whole)])]
-        async with following(server.url) as feed:
-            await loaded(feed)
-            handed: list[Record] = []
-
-            async def take() -> None:
-                """Until something is found that can't be."""
-                while True:
-                    with suppress(StoreUnavailableException):
-                        handed.extend((await feed.poll(1 + len(handed), 1_000)).records)
-                    await asyncio.sleep(0.01)
-
-            with pytest.raises(PoisonedRecordException, match=r"the stream of the upstream .* is damaged"):
-                await asyncio.wait_for(take(), 30)
-            assert handed == told.records[1 : 1 + len(handed)]
+async def test_what_can_not_follow_is_never_handed_over(subtests: pytest.Subtests) -> None:
+    for harm in [flipped, without_first, doubled, turned, no_json, bookmark_early, with_snapshot]:
+        with subtests.test(harm=harm):
+            told = Told()
+            opening = told.snapshot()
+            whole = [told.transaction(2), told.transaction(3), told.bookmark()]
+            with ScriptedServer() as server:
+                server.script = [open_stream(server, [*opening, Told().bookmark(), *harm(whole)])]
+                async with following(server.url) as feed:
+                    await loaded(feed)
+                    handed: list[Record] = []
+                    with pytest.raises(PoisonedRecordException, match=r"the stream of the upstream .* is damaged"):
+                        await asyncio.wait_for(take_all(feed, handed), 30)
+                    assert handed == told.records[1 : 1 + len(handed)]
 
 
 def lost_acl(lines: Sequence[bytes]) -> Sequence[bytes]:

@@ -15,7 +15,6 @@ from app.rest.bodies.history import HISTORY_EXAMPLE
 from app.rest.routes import access, acls, decisions, explain, history
 from app.upstream.past import UpstreamPast
 from app.upstream.past_replies import DECODERS
-from tests.cases import each_case
 from tests.fake_upstream import EPOCH, followed_by
 from tests.scripted_server import Answer, ScriptedServer, reply
 
@@ -41,19 +40,18 @@ def _fields(example: object) -> dict[str, Any]:
     return example
 
 
-@each_case("path", list(EXAMPLES))
-async def test_a_reply_of_the_route_is_handed_back_as_it_is(path: str) -> None:
-    with ScriptedServer() as server:
-        async with followed_by(server) as (connection, _):
-            body = reply(**_fields(EXAMPLES[path].reply), of_a_later_version=1)
-            server.script[:] = [body]
-            assert await UpstreamPast(connection).ask(path, b"{}") == body.body
+async def test_a_reply_of_the_route_is_handed_back_as_it_is(subtests: pytest.Subtests) -> None:
+    for path in list(EXAMPLES):
+        with subtests.test(path=path), ScriptedServer() as server:
+            async with followed_by(server) as (connection, _):
+                body = reply(**_fields(EXAMPLES[path].reply), of_a_later_version=1)
+                server.script[:] = [body]
+                assert await UpstreamPast(connection).ask(path, b"{}") == body.body
 
 
 @pytest.mark.long
-@each_case(
-    ("path", "answer"),
-    [
+async def test_anything_else_is_a_store_that_is_away(subtests: pytest.Subtests) -> None:
+    for path, answer in [
         *((path, Answer(200, b"<html>welcome", media_type="text/html")) for path in EXAMPLES),
         *((path, reply(token=TOKEN)) for path in EXAMPLES),
         ("/v1/history", Answer(200, b"not json")),
@@ -64,11 +62,9 @@ async def test_a_reply_of_the_route_is_handed_back_as_it_is(path: str) -> None:
         ("/v1/acls/search", reply(acls=["x"], next_cursor=None, token=TOKEN)),
         ("/v1/acls/search", reply(acls={}, next_cursor=None, token=TOKEN)),
         ("/v1/explain", reply(results=[{"result": "ALLOWED"}], token=TOKEN)),
-    ],
-)
-async def test_anything_else_is_a_store_that_is_away(path: str, answer: Answer) -> None:
-    with ScriptedServer() as server:
-        async with followed_by(server) as (connection, _):
-            server.script[:] = [answer]
-            with pytest.raises(StoreUnavailableException, match="not as Klamm does; the log says how"):
-                await UpstreamPast(connection).ask(path, b"{}")
+    ]:
+        with subtests.test(path=path, answer=answer), ScriptedServer() as server:
+            async with followed_by(server) as (connection, _):
+                server.script[:] = [answer]
+                with pytest.raises(StoreUnavailableException, match="not as Klamm does; the log says how"):
+                    await UpstreamPast(connection).ask(path, b"{}")

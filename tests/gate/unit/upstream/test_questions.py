@@ -1,6 +1,7 @@
 """What a follower asks of the service above it: what a position is, and older records."""
 
 import asyncio
+from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler
 
 import pytest
@@ -9,7 +10,6 @@ from app.core.epochs import Standing
 from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.token import Token
 from app.upstream import questions
-from tests.cases import each_case
 from tests.fake_upstream import EPOCH, LATER_EPOCH, Service, Told, connected, followed_by, stream
 from tests.klamm import until
 from tests.scripted_server import Answer, ScriptedServer, Step, hang_up, problem, send_answer
@@ -17,28 +17,25 @@ from tests.scripted_server import Answer, ScriptedServer, Step, hang_up, problem
 POSITION = Token(LATER_EPOCH, 130)
 
 
-@each_case(
-    ("answer", "standing"),
-    [
+async def test_what_the_service_above_says_is_handed_on(subtests: pytest.Subtests) -> None:
+    cases: Iterable[tuple[Step, Standing]] = [
         (stream([Told().bookmark()]), Standing.PART),
         (problem(409, "TOKEN_EPOCH_MISMATCH", "it is lost"), Standing.LOST),
         (problem(409, "TOKEN_EPOCH_INVALID", "it is far ahead"), Standing.INVALID),
-    ],
-)
-async def test_what_the_service_above_says_is_handed_on(answer: Step, standing: Standing) -> None:
-    with ScriptedServer() as server:
-        async with followed_by(server) as (_, feed):
-            server.script[:] = [answer]
-            assert await feed.standing_of(POSITION, ["far", "near"]) is standing
-        asked = server.seen[-1]
-        assert asked.path.startswith(f"/v1/watch?after={LATER_EPOCH}%3A130&")
-        assert (asked.headers["klamm-followers"], asked.headers["klamm-epochs"]) == ("far,near,own", "1")
+    ]
+    for answer, standing in cases:
+        with subtests.test(answer=answer, standing=standing), ScriptedServer() as server:
+            async with followed_by(server) as (_, feed):
+                server.script[:] = [answer]
+                assert await feed.standing_of(POSITION, ["far", "near"]) is standing
+            asked = server.seen[-1]
+            assert asked.path.startswith(f"/v1/watch?after={LATER_EPOCH}%3A130&")
+            assert (asked.headers["klamm-followers"], asked.headers["klamm-epochs"]) == ("far,near,own", "1")
 
 
 @pytest.mark.long
-@each_case(
-    "answer",
-    [
+async def test_anything_else_says_nothing_about_the_position(subtests: pytest.Subtests) -> None:
+    cases: Iterable[Step] = [
         problem(503, "OFFSET_NOT_AVAILABLE", "behind"),
         problem(503, "STORE_UNAVAILABLE", "no database"),
         problem(410, "OFFSET_OUT_OF_RANGE", "trimmed"),
@@ -47,14 +44,13 @@ async def test_what_the_service_above_says_is_handed_on(answer: Step, standing: 
         Answer(409, b"<html>conflict"),
         Answer(200, b"<html>welcome", media_type="text/html"),
         hang_up,
-    ],
-)
-async def test_anything_else_says_nothing_about_the_position(answer: Step) -> None:
-    with ScriptedServer() as server:
-        async with followed_by(server) as (_, feed):
-            server.script[:] = [answer]
-            with pytest.raises(StoreUnavailableException):
-                await feed.standing_of(POSITION)
+    ]
+    for answer in cases:
+        with subtests.test(answer=answer), ScriptedServer() as server:
+            async with followed_by(server) as (_, feed):
+                server.script[:] = [answer]
+                with pytest.raises(StoreUnavailableException):
+                    await feed.standing_of(POSITION)
 
 
 async def test_a_service_that_does_not_answer_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,13 +70,13 @@ async def test_a_follower_that_follows_nobody_says_nothing() -> None:
         assert server.seen == []
 
 
-@each_case("asked_by", [["far", "own"], ["own"], [str(number) for number in range(16)], ["far", "far"]])
-async def test_a_loop_ends_with_the_first_id_that_comes_twice(asked_by: list[str]) -> None:
-    with ScriptedServer() as server:
-        async with followed_by(server) as (_, feed):
-            with pytest.raises(StoreUnavailableException):
-                await feed.standing_of(POSITION, asked_by)
-        assert len(server.seen) == 1, "the stream that is followed"
+async def test_a_loop_ends_with_the_first_id_that_comes_twice(subtests: pytest.Subtests) -> None:
+    for asked_by in [["far", "own"], ["own"], [str(number) for number in range(16)], ["far", "far"]]:
+        with subtests.test(asked_by=asked_by), ScriptedServer() as server:
+            async with followed_by(server) as (_, feed):
+                with pytest.raises(StoreUnavailableException):
+                    await feed.standing_of(POSITION, asked_by)
+            assert len(server.seen) == 1, "the stream that is followed"
 
 
 async def test_one_question_at_a_time_whose_answer_is_good_for_a_second() -> None:

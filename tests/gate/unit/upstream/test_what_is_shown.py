@@ -9,7 +9,6 @@ import pytest
 from app.core.kafka.errors import StoreUnavailableException
 from app.formats.feed_events import End, encode
 from app.upstream.connection import Connection, RefusedError, cut, passed_on
-from tests.cases import each_case
 from tests.fake_upstream import Told, connected, replica, stream
 from tests.klamm import until
 from tests.planted import plant
@@ -110,15 +109,13 @@ async def _refused(connection: Connection, url: str) -> RefusedError:
     return refused.value
 
 
-@each_case(
-    ("text", "shown"),
-    [
+def test_a_text_is_cut_between_two_words(subtests: pytest.Subtests) -> None:
+    for text, shown in [
         ("short", "short"),
         ("x" * 200, "x" * 200),
         ("x" * 201, "..."),
         ("word " * 50, "word " * 39 + "word..."),
         ("a klamm_" + "s" * 300, "a..."),
-    ],
-)
-def test_a_text_is_cut_between_two_words(text: str, shown: str) -> None:
-    assert cut(text) == shown
+    ]:
+        with subtests.test(text=text, shown=shown):
+            assert cut(text) == shown

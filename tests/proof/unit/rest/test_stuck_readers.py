@@ -8,19 +8,20 @@ import termios
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 
+import pytest
+
 from app.core.token import Token
 from app.rest.http.connections import Connections
-from tests.cases import each_case
 from tests.klamm import InProcess, acl, in_process, until
 from tests.loop_steps import measured_turns
 from tests.updates import create, topic
 from tests.wires import unconnected
 
 ACLS = 10_000
-# Such a turn took 0.17 to 2 s before it was cut into slices; it takes 0.01 s, and up to 0.06 s where the kernel is slow
-# to hand out memory for the sockets, which counts as the loop's own time.
-MOST_S = 0.1
-TRIES = 3
+FEWER = 20
+MOST = 4.0
+"""Before a turn was cut into slices it took 0.17 to 2 s for all readers, at least 9 times as long as for the fewer."""
+TRIES = 5
 STREAMS = b"HTTP/1.1 200"
 
 
@@ -86,10 +87,14 @@ async def longest_turn(query: str, count: int) -> float:
         return max(turns)
 
 
-@each_case(("query", "count"), [("", 400), ("&principal=User:alice", 20), ("&resource_name=first", 400)])
-async def test_change_reaches_stuck_readers_in_short_turns(query: str, count: int) -> None:
-    for _ in range(TRIES):
-        longest = await longest_turn(query, count)
-        if longest < MOST_S:
-            return
-    raise AssertionError(longest)
+async def test_a_turn_does_not_grow_with_the_number_of_stuck_readers(subtests: pytest.Subtests) -> None:
+    for query, count in [("", 400), ("&principal=User:alice", 20), ("&resource_name=first", 400)]:
+        with subtests.test(query=query):
+            many = few = float("inf")
+            # The least of several: whatever else the machine does adds to some, and takes nothing from any.
+            for _ in range(TRIES):
+                many = min(many, await longest_turn(query, count))
+                few = min(few, await longest_turn(query, count // FEWER))
+                if many < MOST * few:
+                    break
+            assert many < MOST * few, (many, few)

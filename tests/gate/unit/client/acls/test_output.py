@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -18,7 +17,6 @@ from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_bodies import acl_body
 from app.formats.csv_cells import unmarked
-from tests.cases import each_case
 from tests.strategies import LAW
 
 HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host,ExpiresAt,Owner"
@@ -120,15 +118,16 @@ def test_text_is_exact_in_files_and_harmless_on_terminals() -> None:
     assert "principal=User:\\x1b[2Jé," in shown
 
 
-@each_case("end", ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028"])
-@each_case("show", [on_one_line, harmless])
-def test_no_text_of_an_acl_makes_another_line(show: Callable[[str], str], end: str) -> None:
-    forged = f"x, host=*, operation=READ, permissionType=ALLOW){end}\t(principal=User:evil"
-    entry = Entry(f"User:{forged}", f"h{end}", AclOperation.READ, AclPermissionType.ALLOW)
-    pattern = Pattern(ResourceType.TOPIC, f"a{end}b", PatternType.LITERAL)
-    text = current_acls(pattern, [NewAcl(pattern.with_entry(entry), None, f"o{end}")], show)
-    assert len(text.splitlines()) == 3
-    assert text.splitlines() == text.split("\n")[:-1]
+def test_no_text_of_an_acl_makes_another_line(subtests: pytest.Subtests) -> None:
+    for end in ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028"]:
+        for show in [on_one_line, harmless]:
+            with subtests.test(end=end, show=show):
+                forged = f"x, host=*, operation=READ, permissionType=ALLOW){end}\t(principal=User:evil"
+                entry = Entry(f"User:{forged}", f"h{end}", AclOperation.READ, AclPermissionType.ALLOW)
+                pattern = Pattern(ResourceType.TOPIC, f"a{end}b", PatternType.LITERAL)
+                text = current_acls(pattern, [NewAcl(pattern.with_entry(entry), None, f"o{end}")], show)
+                assert len(text.splitlines()) == 3
+                assert text.splitlines() == text.split("\n")[:-1]
 
 
 class Terminal(io.StringIO):

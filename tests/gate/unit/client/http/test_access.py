@@ -7,7 +7,6 @@ import pytest
 
 from app.client.http.access import DEFAULT_TIMEOUT_S, AccessFlags, access_of, add_access_arguments, make_access
 from app.formats.command_errors import UsageError
-from tests.cases import each_case
 from tests.planted import plant
 
 TOKEN = plant("klamm_planted-properties-token-98765")
@@ -49,9 +48,8 @@ def test_a_principal_without_a_type_is_refused(principal: str) -> None:
         make_access(flags(principal=principal))
 
 
-@each_case(
-    "url",
-    [
+def test_an_address_that_is_none_is_refused(subtests: pytest.Subtests) -> None:
+    for url in [
         "ftp://host",
         "host:8080",
         "localhost:8080",
@@ -64,11 +62,9 @@ def test_a_principal_without_a_type_is_refused(principal: str) -> None:
         "http://[::1",
         "http://host:x",
         "nonsense",
-    ],
-)
-def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="--klamm"):
-        make_access(flags(url))
+    ]:
+        with subtests.test(url=url), pytest.raises(UsageError, match="--klamm"):
+            make_access(flags(url))
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
@@ -159,10 +155,10 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
             make_access(flags(command_config=str(tmp_path / path)))
 
 
-@each_case("timeout", ["0", "-1", "x", "", "nan", "inf", "3601"])
-def test_a_timeout_that_is_none_is_refused(timeout: str) -> None:
-    with pytest.raises(UsageError, match="--timeout"):
-        make_access(flags(timeout=timeout))
+def test_a_timeout_that_is_none_is_refused(subtests: pytest.Subtests) -> None:
+    for timeout in ["0", "-1", "x", "", "nan", "inf", "3601"]:
+        with subtests.test(timeout=timeout), pytest.raises(UsageError, match="--timeout"):
+            make_access(flags(timeout=timeout))
 
 
 def test_an_authority_that_nothing_would_be_checked_by_is_refused() -> None:

@@ -4,12 +4,10 @@ import pytest
 
 from app.client.http.access import checked_url
 from app.formats.command_errors import UsageError
-from tests.cases import each_case
 
 
-@each_case(
-    ("text", "address"),
-    [
+def test_addresses_are_taken_in_one_spelling(subtests: pytest.Subtests) -> None:
+    for text, address in [
         ("http://host:8080", "http://host:8080"),
         ("http://host:8080/", "http://host:8080"),
         ("http://host:8080//", "http://host:8080"),
@@ -20,15 +18,13 @@ from tests.cases import each_case
         ("http://proxy/v1x", "http://proxy/v1x"),
         ("unix:/run/klamm.sock", "unix:/run/klamm.sock"),
         ("UNIX:///run/klamm.sock", "unix:/run/klamm.sock"),
-    ],
-)
-def test_addresses_are_taken_in_one_spelling(text: str, address: str) -> None:
-    assert checked_url(text) == address
+    ]:
+        with subtests.test(text=text, address=address):
+            assert checked_url(text) == address
 
 
-@each_case(
-    ("text", "told"),
-    [
+def test_what_is_no_address_is_told_in_one_line_with_the_way_out(subtests: pytest.Subtests) -> None:
+    for text, told in [
         ("host:8080", "`host:8080` lacks http:// or https://; write http://host:8080"),
         ("10.0.0.5:8080", "`10.0.0.5:8080` lacks http:// or https://; write http://10.0.0.5:8080"),
         ("klamm", "`klamm` lacks http:// or https://; write http://klamm"),
@@ -45,12 +41,11 @@ def test_addresses_are_taken_in_one_spelling(text: str, address: str) -> None:
         ("http://h:99999", "99999 is not a port; use one from 1 to 65535"),
         ("unix:run/klamm.sock", "write the socket's whole path, such as unix:/run/klamm/klamm.sock"),
         ("unix:/" + "x" * 107, "the path of a socket may have at most 107 bytes; make it shorter"),
-    ],
-)
-def test_what_is_no_address_is_told_in_one_line_with_the_way_out(text: str, told: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        checked_url(text)
-    assert str(caught.value) == f"--klamm: {told}"
+    ]:
+        with subtests.test(text=text, told=told):
+            with pytest.raises(UsageError) as caught:
+                checked_url(text)
+            assert str(caught.value) == f"--klamm: {told}"
 
 
 @pytest.mark.parametrize("text", ["http://u:secret@h:1", "u:secret@h:1", "//u:secret@h", "http://u:secret@h:x"])

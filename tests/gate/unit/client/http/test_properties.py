@@ -1,12 +1,12 @@
 """Files of key=value lines, as java.util.Properties reads them."""
 
+import pytest
+
 from app.client.http.config_files import parse_properties
-from tests.cases import each_case
 
 
-@each_case(
-    ("text", "expected"),
-    [
+def test_lines_mean_what_they_mean_to_java(subtests: pytest.Subtests) -> None:
+    for text, expected in [
         ("a=b", [("a", "b")]),
         ("a = b", [("a", "b")]),
         ("a:b", [("a", "b")]),
@@ -23,10 +23,9 @@ from tests.cases import each_case
         ("a=\\u00e9\\t.\\,\\q", [("a", "é\t.,q")]),
         ("a=é日", [("a", "é日")]),
         ("a=b\r\nc=d\r\n", [("a", "b"), ("c", "d")]),
-    ],
-)
-def test_lines_mean_what_they_mean_to_java(text: str, expected: list[tuple[str, str]]) -> None:
-    assert [(key, value) for _, key, value in parse_properties(text)] == expected
+    ]:
+        with subtests.test(text=text, expected=expected):
+            assert [(key, value) for _, key, value in parse_properties(text)] == expected
 
 
 def test_each_line_is_known_by_its_number() -> None:

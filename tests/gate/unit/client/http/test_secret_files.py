@@ -13,7 +13,6 @@ from app.client.http.access import Access, AccessFlags, make_access
 from app.client.http.credentials import Bearer, tls_context
 from app.formats.command_errors import UsageError
 from app.formats.secret_files import lets_others_in
-from tests.cases import each_case
 from tests.certificates import Authority
 from tests.planted import plant
 
@@ -22,16 +21,18 @@ ACCESS = Access("http://127.0.0.1:1", "User:admin")
 ROOT, MINE, OTHER = 0, 1000, 1001
 
 
-@each_case("mode", [0o600, 0o400, 0o700, 0o100600])
-@each_case("owner", [ROOT, MINE, OTHER])
-def test_what_its_owner_alone_may_touch_is_a_secret(mode: int, owner: int) -> None:
-    assert not lets_others_in(mode, owner, MINE, is_read_only=False)
+def test_what_its_owner_alone_may_touch_is_a_secret(subtests: pytest.Subtests) -> None:
+    for mode in [0o600, 0o400, 0o700, 0o100600]:
+        for owner in [ROOT, MINE, OTHER]:
+            with subtests.test(mode=mode, owner=owner):
+                assert not lets_others_in(mode, owner, MINE, is_read_only=False)
 
 
-@each_case("mode", [0o644, 0o604, 0o640, 0o660, 0o620, 0o602, 0o601, 0o666])
-@each_case("owner", [MINE, OTHER])
-def test_what_others_or_a_group_may_touch_is_none(mode: int, owner: int) -> None:
-    assert lets_others_in(mode, owner, MINE, is_read_only=False)
+def test_what_others_or_a_group_may_touch_is_none(subtests: pytest.Subtests) -> None:
+    for mode in [0o644, 0o604, 0o640, 0o660, 0o620, 0o602, 0o601, 0o666]:
+        for owner in [MINE, OTHER]:
+            with subtests.test(mode=mode, owner=owner):
+                assert lets_others_in(mode, owner, MINE, is_read_only=False)
 
 
 @pytest.mark.parametrize(("mode", "is_open"), [(0o440, False), (0o640, False), (0o660, True), (0o444, True)])

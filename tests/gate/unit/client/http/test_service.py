@@ -1,5 +1,6 @@
 """The ACL calls of a service as values; listings of one offset."""
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,6 @@ from app.client.http.service import Service, TooFastError
 from app.core.kafka.bindings import AclBinding, NewAcl, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
-from tests.cases import each_case
 from tests.scripted_server import Answer, ScriptedServer, problem, reply
 
 FIELDS = {
@@ -197,9 +197,8 @@ def test_words_from_the_future_become_unknown() -> None:
 
 
 @pytest.mark.long
-@each_case(
-    "strange",
-    [
+def test_a_listing_that_no_klamm_gives_is_told_as_such(subtests: pytest.Subtests) -> None:
+    cases: Iterable[dict[str, object]] = [
         {},
         {"acls": {}, "token": "t"},
         {"acls": [1], "token": "t"},
@@ -207,15 +206,15 @@ def test_words_from_the_future_become_unknown() -> None:
         {"acls": [{**acl(1), "id": "x"}], "token": "t"},
         {"acls": [{**acl(1), "host": None}], "token": "t"},
         {"acls": []},
-    ],
-)
-def test_a_listing_that_no_klamm_gives_is_told_as_such(strange: dict[str, object]) -> None:
-    with (
-        ScriptedServer(reply(**strange)) as server,
-        at(server) as service,
-        pytest.raises(ServiceError, match="not from Klamm"),
-    ):
-        service.acls(AclBindingFilter())
+    ]
+    for strange in cases:
+        with (
+            subtests.test(strange=strange),
+            ScriptedServer(reply(**strange)) as server,
+            at(server) as service,
+            pytest.raises(ServiceError, match="not from Klamm"),
+        ):
+            service.acls(AclBindingFilter())
 
 
 def test_fewer_results_than_entries_are_no_success() -> None:

@@ -11,7 +11,6 @@ from app.client.reach.what import join_rows, print_holdings
 from app.client.reach.who import print_holders
 from app.core.kafka.codes import ResourceType
 from app.formats.csv_cells import unmarked
-from tests.cases import each_case
 
 ORDERS = (ResourceType.TOPIC, "orders")
 NASTY = ("=cmd|' /C calc'!A0", "a|b`c<b>*x*", "new\nline", "\x1b[2J", "$(reboot)")
@@ -102,19 +101,17 @@ def test_rows_of_one_pattern_and_host_are_joined() -> None:
     assert all(f"DENY ALL for User:* from 10.1.2.{number} on topic:orders" in text for number in range(3))
 
 
-@each_case(
-    ("found", "note"),
-    [
+def test_what_no_row_says_is_said_in_a_note(subtests: pytest.Subtests) -> None:
+    for found, note in [
         (who(), "no ACL allows anybody access"),
         (who(holder("User:*")), "everybody who is not listed has the access of User:*"),
         (who(allowed_by_default=True), "everybody can do everything"),
         (what(), "no ACL allows it anything"),
         (what(super_user=True), "it is a super user"),
         (what(allowed_by_default=True), "everything on resources without ACLs"),
-    ],
-)
-def test_what_no_row_says_is_said_in_a_note(found: str, note: str) -> None:
-    assert note in found.partition("\nNote\n")[2]
+    ]:
+        with subtests.test(found=found, note=note):
+            assert note in found.partition("\nNote\n")[2]
 
 
 def test_tables_tell_super_users_and_the_default_too() -> None:

@@ -4,6 +4,7 @@ import shlex
 import shutil
 import subprocess
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.operations import supported_operations
 from app.formats.quoting import shell_line
-from tests.cases import each_case
 from tests.strategies import LAW
 
 PRINTABLE = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=12)
@@ -98,9 +98,8 @@ def test_blanks_around_transactional_ids_are_kept_as_by_kafka_acls() -> None:
     assert meant_by(shlex.split(command)) == [acl]
 
 
-@each_case(
-    "acl",
-    [
+def test_what_the_flags_have_no_way_to_say_has_no_command(subtests: pytest.Subtests) -> None:
+    for acl in [
         topic(" orders"),
         topic("orders\n"),
         topic(""),
@@ -115,10 +114,9 @@ def test_blanks_around_transactional_ids_are_kept_as_by_kafka_acls() -> None:
             pattern_type=PatternType.PREFIXED,
         ),
         topic("orders", resource_type=ResourceType.UNKNOWN),
-    ],
-)
-def test_what_the_flags_have_no_way_to_say_has_no_command(acl: AclBinding) -> None:
-    assert command_for("add", acl) is None
+    ]:
+        with subtests.test(acl=acl):
+            assert command_for("add", acl) is None
 
 
 HOSTILE = (
@@ -133,24 +131,26 @@ UNPRINTABLE = (
 )  # fmt: skip
 
 
-@each_case("shell", SHELLS)
-@each_case("name", HOSTILE)
-def test_every_shell_takes_a_command_for_the_same_words(name: str, shell: str) -> None:
-    acl = topic(name, principal=f"User:{name}", host=name)
-    command = command_for("add", acl, ("--as", name))
-    assert command is not None
-    assert command.isprintable()
-    words = words_of(command, shell)
-    assert words[:4] == ["klamm", "acls", "--as", name]
-    assert meant_by(words) == [acl]
+def test_every_shell_takes_a_command_for_the_same_words(subtests: pytest.Subtests) -> None:
+    for shell in SHELLS:
+        for name in HOSTILE:
+            with subtests.test(shell=shell, name=name):
+                acl = topic(name, principal=f"User:{name}", host=name)
+                command = command_for("add", acl, ("--as", name))
+                assert command is not None
+                assert command.isprintable()
+                words = words_of(command, shell)
+                assert words[:4] == ["klamm", "acls", "--as", name]
+                assert meant_by(words) == [acl]
 
 
-@each_case("name", UNPRINTABLE)
-def test_what_can_not_be_printed_has_no_command(name: str) -> None:
-    for acl in (topic(name), topic("t", principal=f"User:{name}"), topic("t", host=name)):
-        for action in ("add", "remove"):
-            assert command_for(action, acl) is None
-    assert command_for("add", topic("t"), ("--as", f"User:{name}")) is None
+def test_what_can_not_be_printed_has_no_command(subtests: pytest.Subtests) -> None:
+    for name in UNPRINTABLE:
+        with subtests.test(name=name):
+            for acl in (topic(name), topic("t", principal=f"User:{name}"), topic("t", host=name)):
+                for action in ("add", "remove"):
+                    assert command_for(action, acl) is None
+            assert command_for("add", topic("t"), ("--as", f"User:{name}")) is None
 
 
 @given(TOPICS, st.text(max_size=8))

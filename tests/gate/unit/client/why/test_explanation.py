@@ -14,7 +14,6 @@ from app.client.http.replies import ServiceError
 from app.client.why import _access_options, print_explanation
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.formats.command_errors import UsageError
-from tests.cases import each_case
 
 ASKED = Asked("User:bob", AclOperation.READ, ResourceType.TOPIC, "orders", "10.1.2.3")
 NOTHING: dict[str, Any] = {
@@ -199,9 +198,8 @@ def arguments(*words: str) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-@each_case(
-    ("words", "complaint"),
-    [
+def test_what_is_asked_wrongly_is_refused_before_anything_is_sent(subtests: pytest.Subtests) -> None:
+    for words, complaint in [
         (("bob", "READ", "topic:orders", "--host", "10.1.2.3"), "`bob` is not a principal"),
         (("User:bob", "REED", "topic:orders", "--host", "10.1.2.3"), "`REED` is not a Kafka operation"),
         (("User:bob", "READ", "orders", "--host", "10.1.2.3"), "`orders` is not a resource"),
@@ -211,11 +209,9 @@ def arguments(*words: str) -> argparse.Namespace:
             "--host: `web-1` is not an IP address; use one such as",
         ),
         (("User:bob", "READ", "topic:orders", "--host", "10.1.2.3"), "--as"),
-    ],
-)
-def test_what_is_asked_wrongly_is_refused_before_anything_is_sent(words: tuple[str, ...], complaint: str) -> None:
-    with pytest.raises(UsageError, match=complaint):
-        why.run(arguments(*words), io.StringIO())
+    ]:
+        with subtests.test(words=words, complaint=complaint), pytest.raises(UsageError, match=complaint):
+            why.run(arguments(*words), io.StringIO())
 
 
 def test_commands_reach_the_service_that_was_asked() -> None:

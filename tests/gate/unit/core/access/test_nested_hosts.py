@@ -3,7 +3,7 @@
 A store's clients are all asked about: one of each part of the addresses that no host of its ACLs divides further.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from ipaddress import ip_network
 from random import Random
@@ -22,7 +22,6 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.kafka.hosts import ClientAddress, parse_address
 from app.core.kafka.operations import from_bit_field, to_bit_field
 from app.runtime.access import Search
-from tests.cases import each_case
 from tests.gate.unit.core.access.test_what import allows, whole
 from tests.gate.unit.core.access.test_who import answer, assert_each_row_is_so, rows_of
 from tests.images import image_of, numbered
@@ -65,28 +64,29 @@ def short_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(what, "MAX_LISTED", 2)
 
 
-@each_case(
-    ("words", "expected"),
-    [
+def test_a_range_of_everybody_whose_halves_have_acls_too(subtests: pytest.Subtests) -> None:
+    for words, expected in [
         (
             ["ALLOW DESCRIBE User:a *", *(f"ALLOW READ User:* {each}" for each in halved("0.0.0.0/0", 1))],
             {AclOperation.READ, AclOperation.DESCRIBE},
         ),
         (["ALLOW WRITE User:a *", *(f"DENY ALL User:* {each}" for each in halved("10.0.0.0/8", 1))], set()),
-    ],
-)
-def test_a_range_of_everybody_whose_halves_have_acls_too(words: Sequence[str], expected: set[AclOperation]) -> None:
-    image = image_of(numbered(map(acl_of, words)))
-    client = Authorization(image, "User:a", parse_address("10.1.2.3"))
-    rows, _ = rows_of(image, WhoQuestion(ResourceType.TOPIC, "t", ASKED))
-    assert {each for each in ASKED_OPERATIONS if client.decide(each, ResourceType.TOPIC, "t").allowed} == expected
-    assert set(from_bit_field(answer(rows, "User:a", "10.1.2.3"))) == expected
-    assert_each_row_is_so(image, rows, ResourceType.TOPIC, "t")
+    ]:
+        with subtests.test(words=words, expected=expected):
+            image = image_of(numbered(map(acl_of, words)))
+            client = Authorization(image, "User:a", parse_address("10.1.2.3"))
+            rows, _ = rows_of(image, WhoQuestion(ResourceType.TOPIC, "t", ASKED))
+            assert {
+                each for each in ASKED_OPERATIONS if client.decide(each, ResourceType.TOPIC, "t").allowed
+            } == expected
+            assert set(from_bit_field(answer(rows, "User:a", "10.1.2.3"))) == expected
+            assert_each_row_is_so(image, rows, ResourceType.TOPIC, "t")
 
 
-@each_case("seed", range(SEEDS))
-def test_the_rows_say_what_a_plain_scan_decides(seed: int) -> None:
-    assert clients_asked(seed) >= len(ASKED_PRINCIPALS)
+def test_the_rows_say_what_a_plain_scan_decides(subtests: pytest.Subtests) -> None:
+    for seed in range(SEEDS):
+        with subtests.test(seed=seed):
+            assert clients_asked(seed) >= len(ASKED_PRINCIPALS)
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import ClientAddress, parse_address
 from app.core.kafka.operations import DENY_MASK, supported_operations
 from tests.access_grids import ASKED_ADDRESSES, ASKED_NAMES, ASKED_PRINCIPALS, random_store
-from tests.cases import each_case
 from tests.images import image_of, numbered
 from tests.updates import topic
 
@@ -77,9 +76,10 @@ def allows(rows: list[Holding], resource_type: ResourceType, name: str, operatio
     )
 
 
-@each_case("seed", range(SEEDS))
-def test_the_rows_say_what_a_plain_scan_decides(seed: int) -> None:
-    assert questions_asked(seed) > 500
+def test_the_rows_say_what_a_plain_scan_decides(subtests: pytest.Subtests) -> None:
+    for seed in range(SEEDS):
+        with subtests.test(seed=seed):
+            assert questions_asked(seed) > 500
 
 
 @pytest.mark.slow

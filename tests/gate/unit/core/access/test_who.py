@@ -16,7 +16,6 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import from_bit_field, to_bit_field
 from tests.access_grids import ASKED_ADDRESSES, ASKED_NAMES, ASKED_OPERATIONS, ASKED_PRINCIPALS, random_store
-from tests.cases import each_case
 from tests.images import image_of, numbered
 
 SEEDS = 8
@@ -65,9 +64,10 @@ def assert_each_row_is_so(image: AuthorizerImage, rows: list[Holder], resource_t
 
 
 @pytest.mark.long
-@each_case("seed", range(SEEDS))
-def test_the_rows_say_what_a_plain_scan_decides(seed: int) -> None:
-    assert questions_asked(seed) > 500
+def test_the_rows_say_what_a_plain_scan_decides(subtests: pytest.Subtests) -> None:
+    for seed in range(SEEDS):
+        with subtests.test(seed=seed):
+            assert questions_asked(seed) > 500
 
 
 @pytest.mark.slow

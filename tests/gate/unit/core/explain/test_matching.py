@@ -15,7 +15,6 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from tests.advice import broken_promises, explained
-from tests.cases import each_case
 from tests.images import image_of, numbered
 from tests.updates import topic
 
@@ -112,29 +111,27 @@ def test_those_that_are_listed_are_the_first_in_order_of_all_that_there_are() ->
 
 
 @pytest.mark.long
-@each_case("crowd", [1, 40, 700])
-@each_case(
-    "other",
-    [
-        None,
-        topic("orders", "User:carol"),
-        topic("orders", "User:*"),
-        ORDERS._replace(operation=AclOperation.WRITE),
-        ORDERS._replace(host="10.9.9.9", permission_type=DENY),
-        topic("ord", "User:carol", PREFIXED),
-        topic("*", "User:carol"),
-        topic("payments", "User:carol"),
-    ],
-)
-def test_the_default_steps_in_where_the_denies_are_all_there_is(crowd: int, other: AclBinding | None) -> None:
-    image = image_of(numbered([*deny(spelled(ORDERS, crowd)), *([] if other is None else [other])]), OPEN)
-    found = explained(image, ALICE)
-    matches = other == topic("orders", "User:*")
-    alone = other is None or other.resource_name == "payments" or matches
-    assert (found.acl_needed_besides is None) is alone
-    assert found.denying_acl_count == crowd
-    if crowd <= MAX_LISTED:
-        assert list(broken_promises(image, ALICE, found)) == []
+def test_the_default_steps_in_where_the_denies_are_all_there_is(subtests: pytest.Subtests) -> None:
+    for crowd in [1, 40, 700]:
+        for other in [
+            None,
+            topic("orders", "User:carol"),
+            topic("orders", "User:*"),
+            ORDERS._replace(operation=AclOperation.WRITE),
+            ORDERS._replace(host="10.9.9.9", permission_type=DENY),
+            topic("ord", "User:carol", PREFIXED),
+            topic("*", "User:carol"),
+            topic("payments", "User:carol"),
+        ]:
+            with subtests.test(crowd=crowd, other=other):
+                image = image_of(numbered([*deny(spelled(ORDERS, crowd)), *([] if other is None else [other])]), OPEN)
+                found = explained(image, ALICE)
+                matches = other == topic("orders", "User:*")
+                alone = other is None or other.resource_name == "payments" or matches
+                assert (found.acl_needed_besides is None) is alone
+                assert found.denying_acl_count == crowd
+                if crowd <= MAX_LISTED:
+                    assert list(broken_promises(image, ALICE, found)) == []
 
 
 def listed_of(count: int, length: int, permission_type: AclPermissionType) -> Explanation:

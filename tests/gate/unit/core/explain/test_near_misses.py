@@ -16,7 +16,6 @@ from app.core.index.tree import AclIndex
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.hosts import parse_address
-from tests.cases import each_case
 from tests.images import index_of, numbered
 from tests.reference import Reference, _allows, _covers, _denies
 from tests.strategies import ASKED_NAMES, CONCRETE_OPERATIONS, LAW, THOROUGH, binding_lists, callers
@@ -124,9 +123,8 @@ def test_whoever_may_not_see_others_sees_no_acl_of_theirs(acls: list[AclBinding]
 ORDERS = topic("orders")
 
 
-@each_case(
-    ("acl", "missed", "condition"),
-    [
+def test_what_would_have_to_be_so_is_said(subtests: pytest.Subtests) -> None:
+    for acl, missed, condition in [
         (topic("orders", "User:carol"), ("principal",), "the principal were `User:carol`"),
         (ORDERS._replace(host="10.0.0.2"), ("host",), "the client's address were `10.0.0.2`"),
         (ORDERS._replace(host="10.9.0.0/16"), ("host",), "the client's address were in `10.9.0.0/16`"),
@@ -156,10 +154,9 @@ ORDERS = topic("orders")
             ("principal", "operation"),
             "the principal were `User:carol` and the operation were WRITE",
         ),
-    ],
-)
-def test_what_would_have_to_be_so_is_said(acl: AclBinding, missed: tuple[str, ...], condition: str) -> None:
-    assert near_among(acl) == [(acl, missed, f"would match if {condition}")]
+    ]:
+        with subtests.test(acl=acl, missed=missed, condition=condition):
+            assert near_among(acl) == [(acl, missed, f"would match if {condition}")]
 
 
 def test_an_address_in_another_spelling_is_told_the_one_that_counts() -> None:
@@ -264,17 +261,16 @@ class Counted(NearMissSearch):
         super()._consider(key, acl_id)
 
 
-@each_case(("acls", "expected", "asked"), [each[1:] for each in CROWDS])
-def test_the_nearest_is_found_among_thousands_in_short_steps_and_few_of_them(
-    acls: list[AclBinding], expected: AclBinding, asked: Question
-) -> None:
-    search = Counted(index_of(numbered([*acls, expected])), asked)
-    before = 0
-    for _ in search.steps():
-        assert search.looked_at - before <= 500
-        before = search.looked_at
-    assert search.looked_at <= 1_000
-    assert expected in [each.acl.binding for each in search.found()]
+def test_the_nearest_is_found_among_thousands_in_short_steps_and_few_of_them(subtests: pytest.Subtests) -> None:
+    for acls, expected, asked in [each[1:] for each in CROWDS]:
+        with subtests.test(acls=acls, expected=expected, asked=asked):
+            search = Counted(index_of(numbered([*acls, expected])), asked)
+            before = 0
+            for _ in search.steps():
+                assert search.looked_at - before <= 500
+                before = search.looked_at
+            assert search.looked_at <= 1_000
+            assert expected in [each.acl.binding for each in search.found()]
 
 
 def test_an_index_that_changes_between_the_steps_is_searched_to_the_end() -> None:
@@ -371,10 +367,13 @@ def test_long_names_are_looked_at_a_few_at_a_time(length: int) -> None:
     assert search.looked_at > 30
 
 
-@each_case("name", ["", "o", "x", "orders", "order", "orderz", "ordres", "orders-eu", "orderorders", "Zorders"])
-def test_the_more_of_its_beginning_a_name_shares_the_nearer_it_is(name: str) -> None:
-    key = sort_key(topic(name, pattern_type=PREFIXED))
-    asked = question("orders-today")
-    shared = max(n for n in range(len(name) + 1) if asked.resource_name.startswith(name[:n]))
-    expected = None if asked.resource_name.startswith(name) else 1_400 - 100 * shared // len(asked.resource_name)
-    assert distance(asked, key, asked.missed_by(key)) == expected
+def test_the_more_of_its_beginning_a_name_shares_the_nearer_it_is(subtests: pytest.Subtests) -> None:
+    for name in ["", "o", "x", "orders", "order", "orderz", "ordres", "orders-eu", "orderorders", "Zorders"]:
+        with subtests.test(name=name):
+            key = sort_key(topic(name, pattern_type=PREFIXED))
+            asked = question("orders-today")
+            shared = max(n for n in range(len(name) + 1) if asked.resource_name.startswith(name[:n]))
+            expected = (
+                None if asked.resource_name.startswith(name) else 1_400 - 100 * shared // len(asked.resource_name)
+            )
+            assert distance(asked, key, asked.missed_by(key)) == expected

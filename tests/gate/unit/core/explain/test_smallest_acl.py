@@ -14,7 +14,6 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.hosts import ClientAddress, parse_address
 from app.core.kafka.validation import MAX_TEXT_BYTES, validate_new_acl
-from tests.cases import each_case
 from tests.images import image_of, numbered
 from tests.strategies import ADDRESSES, ASKED_NAMES, HOSTS, LAW, PRINCIPALS, bindings
 
@@ -52,9 +51,8 @@ def test_an_ipv6_address_is_spelled_as_hosts_are_compared() -> None:
     assert binding.host == "2001:db8:0:0:0:0:0:1%eth0"
 
 
-@each_case(
-    ("asked", "expected", "note"),
-    [
+def test_what_has_to_be_wider_says_why(subtests: pytest.Subtests) -> None:
+    for asked, expected, note in [
         (question("*"), {"pattern_type": PREFIXED}, "the literal `*` covers all names"),
         (question(""), {"resource_name": "*"}, "it covers every TOPIC"),
         (question("a\0b"), {"resource_name": "a", "pattern_type": PREFIXED}, "begins with `a`"),
@@ -69,23 +67,22 @@ def test_an_ipv6_address_is_spelled_as_hosts_are_compared() -> None:
             {"resource_name": "kafka-cluster", "pattern_type": PREFIXED},
             "begins with `kafka-cluster`",
         ),
-    ],
-)
-def test_what_has_to_be_wider_says_why(asked: Question, expected: dict[str, object], note: str) -> None:
-    found = smallest_acl(asked)
-    exact = AclBinding(
-        asked.resource_type,
-        asked.resource_name,
-        LITERAL,
-        asked.principal,
-        "10.1.2.3",
-        asked.operation,
-        AclPermissionType.ALLOW,
-    )
-    assert found.binding == exact._replace(**expected)  # type: ignore[arg-type]  # fields by name
-    assert found.note is not None
-    assert note in found.note
-    assert found.note.endswith("think before you create it")
+    ]:
+        with subtests.test(asked=asked, expected=expected, note=note):
+            found = smallest_acl(asked)
+            exact = AclBinding(
+                asked.resource_type,
+                asked.resource_name,
+                LITERAL,
+                asked.principal,
+                "10.1.2.3",
+                asked.operation,
+                AclPermissionType.ALLOW,
+            )
+            assert found.binding == exact._replace(**expected)  # type: ignore[arg-type]  # fields by name
+            assert found.note is not None
+            assert note in found.note
+            assert found.note.endswith("think before you create it")
 
 
 def test_a_name_that_is_too_long_is_covered_by_all_of_it_that_fits() -> None:

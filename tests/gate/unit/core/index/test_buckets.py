@@ -6,7 +6,6 @@ from app.core.index.buckets import Bucket, HotBucket, first_row, ordered_rows, r
 from app.core.index.table import AclTable
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation
-from tests.cases import each_case
 from tests.images import numbered
 from tests.updates import topic
 
@@ -69,45 +68,54 @@ SETS = [
 ]
 
 
-@each_case("bindings", SETS)
-def test_rows_come_in_list_order_from_any_place_on(bindings: list[AclBinding]) -> None:
-    table, bucket, rows = filled(bindings)
-    places = [None, ("", ""), ("User:0001", "10.0.0.7"), ("User:0015", ""), ("User:9999", "*")]
-    for after in places:
-        for principal in (None, "User:0001", "User:nobody"):
-            steps = list(ordered_rows(bucket, principal, after, table))
-            found = [row for step in steps for row in step]
-            wanted = sorted((row for row in rows if principal in (None, table.principals[row])), key=table.key)
-            assert found == sorted(set(found), key=table.key)
-            behind = [row for row in wanted if after is None or (table.principals[row], table.hosts[row]) >= after]
-            assert behind == found[len(found) - len(behind) :]
-            assert set(found) <= set(wanted)
-            assert max(map(len, steps), default=0) <= 130
+def test_rows_come_in_list_order_from_any_place_on(subtests: pytest.Subtests) -> None:
+    for bindings in SETS:
+        with subtests.test(bindings=bindings):
+            table, bucket, rows = filled(bindings)
+            places = [None, ("", ""), ("User:0001", "10.0.0.7"), ("User:0015", ""), ("User:9999", "*")]
+            for after in places:
+                for principal in (None, "User:0001", "User:nobody"):
+                    steps = list(ordered_rows(bucket, principal, after, table))
+                    found = [row for step in steps for row in step]
+                    wanted = sorted((row for row in rows if principal in (None, table.principals[row])), key=table.key)
+                    assert found == sorted(set(found), key=table.key)
+                    behind = [
+                        row for row in wanted if after is None or (table.principals[row], table.hosts[row]) >= after
+                    ]
+                    assert behind == found[len(found) - len(behind) :]
+                    assert set(found) <= set(wanted)
+                    assert max(map(len, steps), default=0) <= 130
 
 
-@each_case("bindings", SETS)
-def test_the_rows_of_a_host_are_found_without_the_others(bindings: list[AclBinding]) -> None:
-    table, bucket, rows = filled(bindings)
-    for at in rows:
-        found = rows_at(bucket, table.principals[at], table.hosts[at], table)
-        assert at in found
-        assert {(table.principals[row], table.hosts[row]) for row in found} == {(table.principals[at], table.hosts[at])}
-    assert rows_at(bucket, table.principals[rows[-1]], "10.9.9.9", table) == []
-    assert rows_at(None, "User:0000", "*", table) == []
-    assert first_row(bucket) in rows
+def test_the_rows_of_a_host_are_found_without_the_others(subtests: pytest.Subtests) -> None:
+    for bindings in SETS:
+        with subtests.test(bindings=bindings):
+            table, bucket, rows = filled(bindings)
+            for at in rows:
+                found = rows_at(bucket, table.principals[at], table.hosts[at], table)
+                assert at in found
+                assert {(table.principals[row], table.hosts[row]) for row in found} == {
+                    (table.principals[at], table.hosts[at])
+                }
+            assert rows_at(bucket, table.principals[rows[-1]], "10.9.9.9", table) == []
+            assert rows_at(None, "User:0000", "*", table) == []
+            assert first_row(bucket) in rows
 
 
 @pytest.mark.long
-@each_case("bindings", SETS)
-def test_removing_row_by_row_leaves_nothing(bindings: list[AclBinding]) -> None:
-    table, bucket, rows = filled(bindings)
-    left: Bucket | None = bucket
-    for n, at in enumerate(rows, 1):
-        assert left is not None
-        left = without_row(left, table.principals[at], at, table)
-        remaining = [] if left is None else [row for step in ordered_rows(left, None, None, table) for row in step]
-        assert sorted(remaining) == rows[n:]
-    assert left is None
+def test_removing_row_by_row_leaves_nothing(subtests: pytest.Subtests) -> None:
+    for bindings in SETS:
+        with subtests.test(bindings=bindings):
+            table, bucket, rows = filled(bindings)
+            left: Bucket | None = bucket
+            for n, at in enumerate(rows, 1):
+                assert left is not None
+                left = without_row(left, table.principals[at], at, table)
+                remaining = (
+                    [] if left is None else [row for step in ordered_rows(left, None, None, table) for row in step]
+                )
+                assert sorted(remaining) == rows[n:]
+            assert left is None
 
 
 def test_a_walk_goes_on_while_rows_come_and_go() -> None:

@@ -8,7 +8,6 @@ from app.core.index.overlays import Changes, OverlayDict
 from app.core.index.tree import AclIndex
 from app.core.kafka.bindings import AclBinding, AclTerms
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from tests.cases import each_case
 from tests.dumps import dump
 from tests.images import index_of, numbered
 from tests.updates import topic
@@ -76,23 +75,21 @@ def test_an_acl_is_found_by_its_id() -> None:
     assert len(index) == 6
 
 
-@each_case(
-    ("acl", "covered"),
-    [
+def test_a_name_is_covered_by_any_acl_on_it_whoever_it_speaks_of(subtests: pytest.Subtests) -> None:
+    for acl, covered in [
         (topic("orders"), ["orders"]),
         (topic("*"), ["orders", "ord", "o", "", "*"]),
         (topic("o", pattern_type=PatternType.PREFIXED), ["orders", "ord", "o"]),
         (topic("*", pattern_type=PatternType.PREFIXED), ["*"]),
         (topic("orders")._replace(resource_type=ResourceType.GROUP), []),
         (topic("orders")._replace(permission_type=AclPermissionType.DENY, host="10.0.0/8"), ["orders"]),
-    ],
-)
-def test_a_name_is_covered_by_any_acl_on_it_whoever_it_speaks_of(acl: AclBinding, covered: list[str]) -> None:
-    index = index_of(numbered([acl]))
-    asked = ("orders", "ord", "o", "", "*")
-    assert [name for name in asked if index.covers(ResourceType.TOPIC, name)] == covered
-    index.remove(acl)
-    assert not any(index.covers(ResourceType.TOPIC, name) for name in asked)
+    ]:
+        with subtests.test(acl=acl, covered=covered):
+            index = index_of(numbered([acl]))
+            asked = ("orders", "ord", "o", "", "*")
+            assert [name for name in asked if index.covers(ResourceType.TOPIC, name)] == covered
+            index.remove(acl)
+            assert not any(index.covers(ResourceType.TOPIC, name) for name in asked)
 
 
 def test_equal_names_principals_and_masks_are_one_object() -> None:

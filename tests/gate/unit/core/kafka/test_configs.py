@@ -17,7 +17,6 @@ from app.core.kafka.configs import (
     validate_config,
 )
 from app.core.kafka.errors import InvalidRequestException
-from tests.cases import each_case
 from tests.strategies import LAW
 
 
@@ -70,10 +69,11 @@ def test_staleness_is_a_positive_long(value: str, ms: int) -> None:
     assert parse_configs({MAX_STALENESS_MS: value}).max_staleness_ms == ms
 
 
-@each_case("value", ["x", "1.5", "1_000", "\u0663", "9223372036854775808", "9" * 5000, "1s", "0x10"])
-def test_staleness_refuses_what_is_no_long(value: str) -> None:
-    expected = f"Invalid value {value} for configuration max.staleness.ms: Not a number of type LONG"
-    assert refusal_of(MAX_STALENESS_MS, value) == expected
+def test_staleness_refuses_what_is_no_long(subtests: pytest.Subtests) -> None:
+    for value in ["x", "1.5", "1_000", "\u0663", "9223372036854775808", "9" * 5000, "1s", "0x10"]:
+        with subtests.test(value=value):
+            expected = f"Invalid value {value} for configuration max.staleness.ms: Not a number of type LONG"
+            assert refusal_of(MAX_STALENESS_MS, value) == expected
 
 
 @pytest.mark.parametrize("value", ["0", "-1"])
@@ -82,9 +82,10 @@ def test_staleness_refuses_zero_and_less(value: str) -> None:
     assert refusal_of(MAX_STALENESS_MS, value) == expected
 
 
-@each_case("level", AUDIT_LEVELS)
-def test_audit_level_takes_every_level_in_any_case(level: str) -> None:
-    assert parse_configs({AUDIT_LEVEL: f" {level.title()} "}).audit_level == level
+def test_audit_level_takes_every_level_in_any_case(subtests: pytest.Subtests) -> None:
+    for level in AUDIT_LEVELS:
+        with subtests.test(level=level):
+            assert parse_configs({AUDIT_LEVEL: f" {level.title()} "}).audit_level == level
 
 
 @pytest.mark.parametrize("level", ["", "ALL", "VERBOSE"])

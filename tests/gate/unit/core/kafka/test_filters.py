@@ -1,9 +1,10 @@
 """The semantics over many ACLs stand in tests/gate/differential; these are the rules one by one (KIP-290)."""
 
+import pytest
+
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
-from tests.cases import each_case
 
 ORDERS = AclBinding(
     ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW
@@ -13,9 +14,8 @@ STAR = ORDERS._replace(resource_name="*")
 PREFIXED_STAR = STAR._replace(pattern_type=PatternType.PREFIXED)
 
 
-@each_case(
-    ("acl_filter", "matching"),
-    [
+def test_a_filter_means(subtests: pytest.Subtests) -> None:
+    for acl_filter, matching in [
         (AclBindingFilter(), [ORDERS, ORD, STAR, PREFIXED_STAR]),
         (AclBindingFilter(resource_name="orders"), [ORDERS]),
         (AclBindingFilter(resource_name="orders", pattern_type=PatternType.MATCH), [ORDERS, ORD, STAR]),
@@ -36,7 +36,6 @@ PREFIXED_STAR = STAR._replace(pattern_type=PatternType.PREFIXED)
         (AclBindingFilter(permission_type=AclPermissionType.DENY), []),
         (AclBindingFilter(pattern_type=PatternType.UNKNOWN), []),
         (AclBindingFilter(operation=AclOperation.UNKNOWN), []),
-    ],
-)
-def test_a_filter_means(acl_filter: AclBindingFilter, matching: list[AclBinding]) -> None:
-    assert [acl for acl in (ORDERS, ORD, STAR, PREFIXED_STAR) if acl_filter.matches(acl)] == matching
+    ]:
+        with subtests.test(acl_filter=acl_filter, matching=matching):
+            assert [acl for acl in (ORDERS, ORD, STAR, PREFIXED_STAR) if acl_filter.matches(acl)] == matching

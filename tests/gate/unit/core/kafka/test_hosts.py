@@ -7,13 +7,11 @@ from hypothesis import strategies as st
 from app.core.index.masks import host_matches
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import Cidr, ClientAddress, parse_address, parse_cidr
-from tests.cases import each_case
 from tests.strategies import LAW
 
 
-@each_case(
-    ("text", "java", "value", "version"),
-    [
+def test_an_address_is_told_as_java_tells_it(subtests: pytest.Subtests) -> None:
+    for text, java, value, version in [
         ("0.0.0.0", "0.0.0.0", 0, 4),  # noqa: S104 (parsed, nothing is bound)
         ("10.1.2.3", "10.1.2.3", 0x0A010203, 4),
         ("255.255.255.255", "255.255.255.255", 0xFFFF_FFFF, 4),
@@ -27,15 +25,13 @@ from tests.strategies import LAW
         ("::10.0.0.1", "0:0:0:0:0:0:a00:1", 0x0A000001, 6),
         ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0", 0xFE80 << 112 | 1, 6),
         ("fe80::1%2", "fe80:0:0:0:0:0:0:1%2", 0xFE80 << 112 | 1, 6),
-    ],
-)
-def test_an_address_is_told_as_java_tells_it(text: str, java: str, value: int, version: int) -> None:
-    assert parse_address(text) == ClientAddress(java, value, version)
+    ]:
+        with subtests.test(text=text, java=java, value=value, version=version):
+            assert parse_address(text) == ClientAddress(java, value, version)
 
 
-@each_case(
-    "text",
-    [
+def test_nothing_but_an_ip_literal_is_an_address(subtests: pytest.Subtests) -> None:
+    for text in [
         "",
         " ",
         "10.1",
@@ -75,11 +71,12 @@ def test_an_address_is_told_as_java_tells_it(text: str, java: str, value: int, v
         "fe80::1%é",
         "::ffff:10.0.0.1%eth0",
         "10.0.0.1%eth0",
-    ],
-)
-def test_nothing_but_an_ip_literal_is_an_address(text: str) -> None:
-    with pytest.raises(InvalidRequestException, match="is not an IP address; send an IPv4 or IPv6 literal"):
-        parse_address(text)
+    ]:
+        with (
+            subtests.test(text=text),
+            pytest.raises(InvalidRequestException, match="is not an IP address; send an IPv4 or IPv6 literal"),
+        ):
+            parse_address(text)
 
 
 def test_a_refusal_quotes_no_more_than_a_line_of_garbage() -> None:
@@ -104,9 +101,8 @@ def test_every_spelling_of_an_ipv6_address_is_one_address(address: IPv6Address) 
         assert parsed.value == int(address)
 
 
-@each_case(
-    ("host", "cidr"),
-    [
+def test_a_range_is_read_as_kafka_reads_it(subtests: pytest.Subtests) -> None:
+    for host, cidr in [
         ("10.0.0.0/8", Cidr(4, 8, 10 << 24)),
         ("10.0.0.5/8", Cidr(4, 8, 10 << 24)),
         ("010.0.0.0/08", Cidr(4, 8, 10 << 24)),
@@ -122,15 +118,13 @@ def test_every_spelling_of_an_ipv6_address_is_one_address(address: IPv6Address) 
         ("::1/+0128", Cidr(6, 128, 1)),
         ("::/-0", Cidr(6, 0, 0)),
         ("00002001:0db8::010.000.0.1/128", Cidr(6, 128, 0x20010DB8 << 96 | 10 << 24 | 1)),
-    ],
-)
-def test_a_range_is_read_as_kafka_reads_it(host: str, cidr: Cidr) -> None:
-    assert parse_cidr(host) == cidr
+    ]:
+        with subtests.test(host=host, cidr=cidr):
+            assert parse_cidr(host) == cidr
 
 
-@each_case(
-    ("host", "why"),
-    [
+def test_a_range_is_refused_in_kafkas_words(subtests: pytest.Subtests) -> None:
+    for host, why in [
         ("10.0.0.0/33", "Value [33] not in range [0,32]"),
         ("10.0.0.0/100", "Could not parse [10.0.0.0/100]"),
         ("10.256.0.300/99", "Value [256] not in range [0,255]"),
@@ -150,17 +144,15 @@ def test_a_range_is_read_as_kafka_reads_it(host: str, cidr: Cidr) -> None:
         ("::ffff:10.0.0.0/104", "Could not parse [::ffff:10.0.0.0] - not an IPv6 address"),
         ("::ffff:a00:0/104", "Could not parse [::ffff:a00:0] - not an IPv6 address"),
         ("::ffff:10.0.0.0%1/104", "Could not parse [::ffff:10.0.0.0%1]"),
-    ],
-)
-def test_a_range_is_refused_in_kafkas_words(host: str, why: str) -> None:
-    with pytest.raises(InvalidRequestException) as refusal:
-        parse_cidr(host)
-    assert refusal.value.message == f"Invalid CIDR notation '{host}': {why}"
+    ]:
+        with subtests.test(host=host, why=why):
+            with pytest.raises(InvalidRequestException) as refusal:
+                parse_cidr(host)
+            assert refusal.value.message == f"Invalid CIDR notation '{host}': {why}"
 
 
-@each_case(
-    ("host", "address", "matches"),
-    [
+def test_an_acl_host_speaks_of_an_address(subtests: pytest.Subtests) -> None:
+    for host, address, matches in [
         ("*", "10.0.0.1", True),
         ("10.0.0.1", "10.0.0.1", True),
         ("10.0.0.1", "::ffff:10.0.0.1", True),
@@ -186,7 +178,6 @@ def test_a_range_is_refused_in_kafkas_words(host: str, why: str) -> None:
         ("2001:db8::/32", "2001:db9::", False),
         ("10.0.0/8", "10.0.0.1", False),
         ("10.0.0.1/33", "10.0.0.1", False),
-    ],
-)
-def test_an_acl_host_speaks_of_an_address(host: str, address: str, matches: bool) -> None:  # noqa: FBT001 (a table's column)
-    assert host_matches(host, parse_address(address)) is matches
+    ]:
+        with subtests.test(host=host, address=address, matches=matches):
+            assert host_matches(host, parse_address(address)) is matches

@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -6,7 +7,6 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import MAX_TEXT_BYTES, validate_filter, validate_new_acl
-from tests.cases import each_case
 
 GOOD = AclBinding(
     ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW
@@ -52,13 +52,14 @@ FAULTS_IN_ORDER: list[tuple[dict[str, object], str]] = [
 ]
 
 
-@each_case("first", range(len(FAULTS_IN_ORDER)))
-def test_the_first_fault_in_kafkas_order_gives_the_text(first: int) -> None:
-    changes: dict[str, object] = {}
-    for fault, _ in reversed(FAULTS_IN_ORDER[first:]):
-        changes |= fault
-    assert why_not(**changes) == FAULTS_IN_ORDER[first][1]
-    assert why_not(**FAULTS_IN_ORDER[first][0]) == FAULTS_IN_ORDER[first][1]
+def test_the_first_fault_in_kafkas_order_gives_the_text(subtests: pytest.Subtests) -> None:
+    for first in range(len(FAULTS_IN_ORDER)):
+        with subtests.test(first=first):
+            changes: dict[str, object] = {}
+            for fault, _ in reversed(FAULTS_IN_ORDER[first:]):
+                changes |= fault
+            assert why_not(**changes) == FAULTS_IN_ORDER[first][1]
+            assert why_not(**FAULTS_IN_ORDER[first][0]) == FAULTS_IN_ORDER[first][1]
 
 
 @pytest.mark.parametrize("field", ["resource_name", "principal", "host"])
@@ -69,20 +70,20 @@ def test_a_text_may_be_as_long_as_kafkas_wire_can_carry_in_bytes(field: str) -> 
     assert "too long" in str(why_not(**{field: exact + "x"}))
 
 
-@each_case("field", ["resource_name", "principal", "host"])
-@each_case("text", ["User:a\0", "User:\ud800", "\udfff:"])
-def test_what_the_store_cannot_keep_is_refused(field: str, text: str) -> None:
-    assert "can't be stored" in str(why_not(**{field: text}))
-    assert "can't be stored" in str(why_not_filter(**{field: text}))
+def test_what_the_store_cannot_keep_is_refused(subtests: pytest.Subtests) -> None:
+    for field in ["resource_name", "principal", "host"]:
+        for text in ["User:a\0", "User:\ud800", "\udfff:"]:
+            with subtests.test(field=field, text=text):
+                assert "can't be stored" in str(why_not(**{field: text}))
+                assert "can't be stored" in str(why_not_filter(**{field: text}))
 
 
 def test_an_empty_host_is_refused() -> None:
     assert why_not(host="") == "Host pattern cannot be null or empty"
 
 
-@each_case(
-    "changes",
-    [
+def test_kafka_checks_no_more_than_this(subtests: pytest.Subtests) -> None:
+    cases: Iterable[dict[str, object]] = [
         {},
         {"principal": " User:alice "},
         {"principal": ":"},
@@ -93,15 +94,14 @@ def test_an_empty_host_is_refused() -> None:
         {"resource_name": "*", "pattern_type": PatternType.PREFIXED},
         {"resource_type": ResourceType.GROUP, "operation": AclOperation.WRITE},
         {"resource_type": ResourceType.CLUSTER, "resource_name": "kafka-cluster", "pattern_type": PatternType.PREFIXED},
-    ],
-)
-def test_kafka_checks_no_more_than_this(changes: dict[str, object]) -> None:
-    assert why_not(**changes) is None
+    ]
+    for changes in cases:
+        with subtests.test(changes=changes):
+            assert why_not(**changes) is None
 
 
-@each_case(
-    ("fields", "why"),
-    [
+def test_filters_are_refused_for_unknown_words_only(subtests: pytest.Subtests) -> None:
+    cases: Iterable[tuple[dict[str, object], str | None]] = [
         ({"resource_name": "x" * 32_768}, "'resourceNameFilter' field is too long to be serialized"),
         ({"principal": "x" * 32_768}, "'principalFilter' field is too long to be serialized"),
         ({"host": "x" * 32_768}, "'hostFilter' field is too long to be serialized"),
@@ -112,7 +112,7 @@ def test_kafka_checks_no_more_than_this(changes: dict[str, object]) -> None:
         ({}, None),
         ({"resource_name": "", "principal": "", "host": "10.0.0.0/99"}, None),
         ({"resource_type": ResourceType.CLUSTER, "resource_name": "nope"}, None),
-    ],
-)
-def test_filters_are_refused_for_unknown_words_only(fields: dict[str, object], why: str | None) -> None:
-    assert why_not_filter(**fields) == why
+    ]
+    for fields, why in cases:
+        with subtests.test(fields=fields, why=why):
+            assert why_not_filter(**fields) == why

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -6,7 +7,6 @@ import pytest
 
 from app.pipeline.history.decision_lines import MAX_LINE_BYTES, LineFault, parse_line
 from app.pipeline.history.schemas import DECISIONS
-from tests.cases import each_case
 
 ACL_ID = "0192f3a4-0000-7000-8000-00000000abcd"
 LINE: dict[str, Any] = {
@@ -60,9 +60,8 @@ def test_groups_are_in_order_and_each_once(groups: list[str] | None, expected: l
     assert dict(zip(DECISIONS.fieldNames(), _parsed(groups=groups), strict=True))["groups"] == expected
 
 
-@each_case(
-    ("changes", "column"),
-    [
+def test_a_wrong_value_names_its_column(subtests: pytest.Subtests) -> None:
+    cases: Iterable[tuple[dict[str, object], str]] = [
         ({"time": "2026-11-22 00:14:03Z"}, "time"),
         ({"time": "2026-13-22T00:14:03.1Z"}, "time"),
         ({"time": "2026-11-22T00:14:03.1+01:00"}, "time"),
@@ -105,13 +104,13 @@ def test_groups_are_in_order_and_each_once(groups: list[str] | None, expected: l
         ({"sampled": "1"}, "sampled"),
         ({"sampled": True}, "sampled"),
         ({"sampled": 1.5}, "sampled"),
-    ],
-)
-def test_a_wrong_value_names_its_column(changes: dict[str, object], column: str) -> None:
-    fault = _parsed(**changes)
-    assert isinstance(fault, LineFault)
-    assert fault.column == column
-    assert f"`{column}`" in fault.reason
+    ]
+    for changes, column in cases:
+        with subtests.test(changes=changes, column=column):
+            fault = _parsed(**changes)
+            assert isinstance(fault, LineFault)
+            assert fault.column == column
+            assert f"`{column}`" in fault.reason
 
 
 def test_a_line_of_an_earlier_version_lacks_what_that_did_not_log() -> None:
@@ -119,15 +118,15 @@ def test_a_line_of_an_earlier_version_lacks_what_that_did_not_log() -> None:
     assert parse_line(json.dumps(line).encode()) == [_parsed(**dict.fromkeys(_ADDED))]
 
 
-@each_case("column", [name for name in LINE if name not in _ADDED])
-def test_a_missing_field_names_its_column(column: str) -> None:
-    fault = parse_line(json.dumps({name: value for name, value in LINE.items() if name != column}).encode())
-    assert fault == LineFault(column, f"`{column}` is missing")
+def test_a_missing_field_names_its_column(subtests: pytest.Subtests) -> None:
+    for column in [name for name in LINE if name not in _ADDED]:
+        with subtests.test(column=column):
+            fault = parse_line(json.dumps({name: value for name, value in LINE.items() if name != column}).encode())
+            assert fault == LineFault(column, f"`{column}` is missing")
 
 
-@each_case(
-    ("raw", "reason"),
-    [
+def test_what_is_no_line_at_all_says_so(subtests: pytest.Subtests) -> None:
+    for raw, reason in [
         (json.dumps(LINE).encode()[:-20], "not JSON, or only the beginning"),
         (b"\xff{}", "not UTF-8"),
         (b"[]", "not a JSON object"),
@@ -137,13 +136,12 @@ def test_a_missing_field_names_its_column(column: str) -> None:
         (b"9" * 5000, "not a line of the decision log"),
         (b"[" * 100_000, "not a line of the decision log"),
         (b'"' + b"a" * MAX_LINE_BYTES + b'"', "longer than"),
-    ],
-)
-def test_what_is_no_line_at_all_says_so(raw: bytes, reason: str) -> None:
-    fault = parse_line(raw)
-    assert isinstance(fault, LineFault)
-    assert fault.column == ""
-    assert reason in fault.reason
+    ]:
+        with subtests.test(raw=raw, reason=reason):
+            fault = parse_line(raw)
+            assert isinstance(fault, LineFault)
+            assert fault.column == ""
+            assert reason in fault.reason
 
 
 def test_what_a_later_version_adds_is_passed_over_and_hosts_and_ids_get_one_form() -> None:
@@ -164,21 +162,20 @@ def test_a_list_of_actions_is_a_row_for_each_with_all_that_they_share() -> None:
     assert read == [_parsed(), _parsed(**DENIED)]
 
 
-@each_case(
-    ("actions", "column"),
-    [
+def test_one_wrong_action_makes_the_line_wrong(subtests: pytest.Subtests) -> None:
+    cases: Iterable[tuple[object, str]] = [
         ({}, "actions"),
         (None, "actions"),
         ([1], "actions"),
         ([ACTION, {**DENIED, "operation": "x"}], "operation"),
         ([ACTION, {**DENIED, "result": "ALLOWED"}], "rule"),
         ([{"operation": "READ"}], "resource_type"),
-    ],
-)
-def test_one_wrong_action_makes_the_line_wrong(actions: object, column: str) -> None:
-    fault = parse_line(json.dumps({**SHARED, "actions": actions}).encode())
-    assert isinstance(fault, LineFault)
-    assert fault.column == column
+    ]
+    for actions, column in cases:
+        with subtests.test(actions=actions, column=column):
+            fault = parse_line(json.dumps({**SHARED, "actions": actions}).encode())
+            assert isinstance(fault, LineFault)
+            assert fault.column == column
 
 
 def test_a_list_without_an_action_tells_of_no_decision() -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import itertools
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import IntEnum
@@ -22,7 +23,6 @@ from app.pipeline.history.records import record_of
 from app.pipeline.history.source import ROWS_PER_RANGE, Head, moment, ranges, stretches
 from app.pipeline.jobs import export
 from app.pipeline.spark.errors import PipelineError
-from tests.cases import each_case
 from tests.chains import config, gone, put, transaction
 
 STORE = ("cluster", "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11")
@@ -61,25 +61,23 @@ def history(*epochs: tuple[str, int]) -> Epochs:
 EXPORTED = Exported(None, (batch(1, 10), batch(11, 20)))
 
 
-@each_case(
-    ("after", "through", "most", "count"),
-    [
+def test_ranges_cover_every_offset_once_and_evenly(subtests: pytest.Subtests) -> None:
+    for after, through, most, count in [
         (0, 1, 8, 1),
         (0, ROWS_PER_RANGE, 8, 1),
         (5, ROWS_PER_RANGE + 6, 8, 2),
         (0, 1_000_000, 8, 4),
         (0, 1_000_000, 3, 3),
         (7, 10_000_000, 8, 8),
-    ],
-)
-def test_ranges_cover_every_offset_once_and_evenly(after: int, through: int, most: int, count: int) -> None:
-    parts = ranges(after, through, most)
+    ]:
+        with subtests.test(after=after, through=through, most=most, count=count):
+            parts = ranges(after, through, most)
 
-    assert len(parts) == count
-    assert (parts[0][0], parts[-1][1]) == (after, through)
-    assert all(end == start for (_, end), (start, _) in itertools.pairwise(parts))
-    sizes = [end - start for start, end in parts]
-    assert max(sizes) - min(sizes) <= 1
+            assert len(parts) == count
+            assert (parts[0][0], parts[-1][1]) == (after, through)
+            assert all(end == start for (_, end), (start, _) in itertools.pairwise(parts))
+            sizes = [end - start for start, end in parts]
+            assert max(sizes) - min(sizes) <= 1
 
 
 def test_more_than_a_batch_comes_in_several() -> None:
@@ -106,9 +104,8 @@ def test_what_was_exported_is_what_the_manifests_say() -> None:
     assert replace(based, batches=(batch(11, 20),)).faults() == []
 
 
-@each_case(
-    ("batches", "said"),
-    [
+def test_manifests_that_do_not_follow_each_other_are_named(subtests: pytest.Subtests) -> None:
+    for batches, said in [
         ((batch(1, 10), batch(12, 20)), "batch=12 follows offset 10"),
         ((batch(2, 10),), "batch=2 follows offset 0"),
         ((batch(1, 10), batch(9, 20)), "batch=9 follows offset 10"),
@@ -128,17 +125,15 @@ def test_what_was_exported_is_what_the_manifests_say() -> None:
             ),
             "batch=11 is of another store or history",
         ),
-    ],
-)
-def test_manifests_that_do_not_follow_each_other_are_named(batches: tuple[Batch, ...], said: str) -> None:
-    (fault,) = Exported(None, batches).faults()
-    assert said in fault
-    assert check_manifests(Exported(None, batches)).differences == 1
+    ]:
+        with subtests.test(batches=batches, said=said):
+            (fault,) = Exported(None, batches).faults()
+            assert said in fault
+            assert check_manifests(Exported(None, batches)).differences == 1
 
 
-@each_case(
-    ("now", "said"),
-    [
+def test_another_history_is_refused(subtests: pytest.Subtests) -> None:
+    for now, said in [
         (head(25, hash_at=HASHES[20], cluster_id="other"), "of cluster `cluster`, but the store is of `other`"),
         (head(25, hash_at=HASHES[20], epochs=history((LATER, 0))), "knows no such epoch: it was failed over or rest"),
         (
@@ -149,12 +144,11 @@ def test_manifests_that_do_not_follow_each_other_are_named(batches: tuple[Batch,
         (head(20, hash=HASHES[19]), "another record at offset 20"),
         (head(25, hash_at=HASHES[19]), "another record at offset 20"),
         (head(25, log_start_offset=22), "trimmed records 21 to 21"),
-    ],
-)
-def test_another_history_is_refused(now: Head, said: str) -> None:
-    with pytest.raises(PipelineError, match="new --home") as fault:
-        refuse_other_history(EXPORTED, now)
-    assert said in str(fault.value)
+    ]:
+        with subtests.test(now=now, said=said):
+            with pytest.raises(PipelineError, match="new --home") as fault:
+                refuse_other_history(EXPORTED, now)
+            assert said in str(fault.value)
 
 
 @pytest.mark.parametrize(
@@ -235,9 +229,8 @@ def test_records_in_words_are_cores_records() -> None:
     assert record_hash(GENESIS_HASH, record_of(row_of(records[0]))) == records[0].hash
 
 
-@each_case(
-    "changed",
-    [
+def test_a_record_of_a_newer_version_is_never_guessed_at(subtests: pytest.Subtests) -> None:
+    cases: Iterable[dict[str, Any]] = [
         {"kind": "FutureRecord"},
         {"operation": "UNKNOWN"},
         {"operation": None},
@@ -248,14 +241,14 @@ def test_records_in_words_are_cores_records() -> None:
         {"acl_id": "x"},
         {"principal": None},
         {"kind": "ConfigRecord"},
-    ],
-)
-def test_a_record_of_a_newer_version_is_never_guessed_at(changed: dict[str, Any]) -> None:
-    (record,) = transaction(0, GENESIS_HASH, [put(BINDING)])
-    assert isinstance(record_of(row_of(record)), AccessControlEntryRecord)
+    ]
+    for changed in cases:
+        with subtests.test(changed=changed):
+            (record,) = transaction(0, GENESIS_HASH, [put(BINDING)])
+            assert isinstance(record_of(row_of(record)), AccessControlEntryRecord)
 
-    with pytest.raises((AttributeError, KeyError, TypeError, ValueError)):
-        record_of(row_of(record) | changed)
+            with pytest.raises((AttributeError, KeyError, TypeError, ValueError)):
+                record_of(row_of(record) | changed)
 
 
 def test_batches_are_measured_against_their_manifests() -> None:

@@ -9,7 +9,6 @@ from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, 
 from app.core.kafka.operations import supported_operations
 from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.hygiene.mending import KAFKA_ACLS, KLAMM, Removal, add_command, mend_of, remove_command
-from tests.cases import each_case
 
 
 def acl(**changes: str) -> AclBinding:
@@ -38,36 +37,34 @@ def test_an_addition_of_a_deny_uses_the_flags_for_denies() -> None:
     )
 
 
-@each_case(
-    ("resource_type", "name", "operation", "flags"),
-    [
+def test_every_resource_type_has_its_flag(subtests: pytest.Subtests) -> None:
+    for resource_type, name, operation, flags in [
         ("GROUP", "g", "ALTER_CONFIGS", ["AlterConfigs", "--group", "g"]),
         ("CLUSTER", "kafka-cluster", "CLUSTER_ACTION", ["ClusterAction", "--cluster"]),
         ("CLUSTER", "kafka-cluster", "IDEMPOTENT_WRITE", ["IdempotentWrite", "--cluster"]),
         ("TRANSACTIONAL_ID", "t", "TWO_PHASE_COMMIT", ["TwoPhaseCommit", "--transactional-id", "t"]),
         ("DELEGATION_TOKEN", "d", "DESCRIBE", ["Describe", "--delegation-token", "d"]),
         ("USER", "User:bob", "DESCRIBE_TOKENS", ["DescribeTokens", "--user-principal", "User:bob"]),
-    ],
-)
-def test_every_resource_type_has_its_flag(resource_type: str, name: str, operation: str, flags: list[str]) -> None:
-    line = removal(resource_type=resource_type, resource_name=name, operation=operation)
-    words = shlex.split(line)
-    assert words[words.index("--operation") + 1 : words.index("--resource-pattern-type")] == flags
+    ]:
+        with subtests.test(resource_type=resource_type, name=name, operation=operation, flags=flags):
+            line = removal(resource_type=resource_type, resource_name=name, operation=operation)
+            words = shlex.split(line)
+            assert words[words.index("--operation") + 1 : words.index("--resource-pattern-type")] == flags
 
 
-@each_case("text", ["it's", "a b", "$(reboot)", "`x`", 'a"b', "=ls", "😀é", "-x", "a:b,c|d;.", "\\"])
-def test_whatever_stands_in_a_name_reaches_the_tool_unchanged(text: str) -> None:
-    words = shlex.split(removal(resource_name=text, principal=f"User:{text}", host=text))
-    assert [words[words.index(flag) + 1] for flag in ("--topic", "--allow-principal", "--allow-host")] == [
-        text,
-        f"User:{text}",
-        text,
-    ]
+def test_whatever_stands_in_a_name_reaches_the_tool_unchanged(subtests: pytest.Subtests) -> None:
+    for text in ["it's", "a b", "$(reboot)", "`x`", 'a"b', "=ls", "😀é", "-x", "a:b,c|d;.", "\\"]:
+        with subtests.test(text=text):
+            words = shlex.split(removal(resource_name=text, principal=f"User:{text}", host=text))
+            assert [words[words.index(flag) + 1] for flag in ("--topic", "--allow-principal", "--allow-host")] == [
+                text,
+                f"User:{text}",
+                text,
+            ]
 
 
-@each_case(
-    ("changes", "reason"),
-    [
+def test_what_the_tool_can_not_name_becomes_one_comment_line(subtests: pytest.Subtests) -> None:
+    for changes, reason in [
         ({"resource_name": "orders "}, "it trims the resource name"),
         ({"principal": " User:alice"}, "it trims the principal"),
         ({"host": "*\n"}, "it trims the host"),
@@ -76,13 +73,12 @@ def test_whatever_stands_in_a_name_reaches_the_tool_unchanged(text: str) -> None
         ({"host": "a\rb"}, "no command line can show the host"),
         ({"resource_type": "CLUSTER", "pattern_type": "PREFIXED"}, "it does not support a prefixed cluster"),
         ({"operation": "CLUSTER_ACTION"}, "it refuses CLUSTER_ACTION on TOPIC"),
-    ],
-)
-def test_what_the_tool_can_not_name_becomes_one_comment_line(changes: dict[str, str], reason: str) -> None:
-    for tool, called in ((KLAMM, "klamm acls"), (KAFKA_ACLS, "kafka-acls")):
-        for line in (add_command(acl(**changes), tool), removal(tool, **changes)):
-            assert line.startswith(f"# not for {called} ({reason}): POST /v1/acls")
-            assert "\n" not in line
+    ]:
+        with subtests.test(changes=changes, reason=reason):
+            for tool, called in ((KLAMM, "klamm acls"), (KAFKA_ACLS, "kafka-acls")):
+                for line in (add_command(acl(**changes), tool), removal(tool, **changes)):
+                    assert line.startswith(f"# not for {called} ({reason}): POST /v1/acls")
+                    assert "\n" not in line
 
 
 def test_every_operation_that_a_type_supports_has_a_line() -> None:
@@ -96,20 +92,23 @@ def test_every_operation_that_a_type_supports_has_a_line() -> None:
 NASTY = ["orders", "it's", "a b", "$(reboot)", "`x`", 'a"b', "😀é", "-x", "--force", "a:b,c|d.", "\\"]
 
 
-@each_case("text", NASTY)
-@each_case("permission_type", ["ALLOW", "DENY"])
-def test_klamm_acls_itself_reads_a_printed_command_as_this_one_acl(text: str, permission_type: str) -> None:
-    for resource_type in list(ResourceType)[2:]:
-        name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else text
-        wanted = acl(resource_type=resource_type.name, resource_name=name, principal=f"User:{text}", operation="ALL")
-        wanted = wanted._replace(permission_type=AclPermissionType[permission_type], host=text)
-        added = _read(add_command(wanted))
-        gone = _read(remove_command(Removal("REDUNDANT", wanted)))
-        assert (check_options(added), check_options(gone)) == ("add", "remove")
-        assert _only(acls_to_add(added)) == _only(acls_to_remove(gone)) == wanted
-        assert gone.has("force")
-        assert added.value("klamm") == gone.value("klamm") == "http://klamm:8080"
-        assert added.strays == gone.strays == []
+def test_klamm_acls_itself_reads_a_printed_command_as_this_one_acl(subtests: pytest.Subtests) -> None:
+    for text in NASTY:
+        for permission_type in ["ALLOW", "DENY"]:
+            with subtests.test(text=text, permission_type=permission_type):
+                for resource_type in list(ResourceType)[2:]:
+                    name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else text
+                    wanted = acl(
+                        resource_type=resource_type.name, resource_name=name, principal=f"User:{text}", operation="ALL"
+                    )
+                    wanted = wanted._replace(permission_type=AclPermissionType[permission_type], host=text)
+                    added = _read(add_command(wanted))
+                    gone = _read(remove_command(Removal("REDUNDANT", wanted)))
+                    assert (check_options(added), check_options(gone)) == ("add", "remove")
+                    assert _only(acls_to_add(added)) == _only(acls_to_remove(gone)) == wanted
+                    assert gone.has("force")
+                    assert added.value("klamm") == gone.value("klamm") == "http://klamm:8080"
+                    assert added.strays == gone.strays == []
 
 
 def _read(line: str) -> Given:

@@ -19,7 +19,6 @@ from app.pipeline.report.reach import EVERYONE, Denials
 from app.pipeline.report.sections import sections_of
 from app.pipeline.report.text import distinct_labels, plain_label, script_json, visible
 from app.pipeline.report.totals import MOST_BUCKETS, step_for
-from tests.cases import each_case
 from tests.report_figures import HOSTILE, access, full, head
 
 
@@ -202,9 +201,10 @@ def test_json_can_not_end_its_script() -> None:
     assert json.loads(text) == {"</script>": "<!--\u2028&"}
 
 
-@each_case("seconds", [0, 1, 119, 121, 3_600, 86_400, 400 * 86_400, 40_000 * 86_400])
-def test_however_long_the_history_its_buckets_are_few(seconds: int) -> None:
-    assert seconds / step_for(seconds) <= MOST_BUCKETS + 1
+def test_however_long_the_history_its_buckets_are_few(subtests: pytest.Subtests) -> None:
+    for seconds in [0, 1, 119, 121, 3_600, 86_400, 400 * 86_400, 40_000 * 86_400]:
+        with subtests.test(seconds=seconds):
+            assert seconds / step_for(seconds) <= MOST_BUCKETS + 1
 
 
 @pytest.mark.parametrize(("step", "words"), [(1, "second"), (300, "5 minutes"), (86_400, "day"), (604_800, "7 days")])
@@ -212,9 +212,8 @@ def test_a_bucket_is_named_in_words(step: int, words: str) -> None:
     assert charts.in_words(step) == words
 
 
-@each_case(
-    ("denied", "allowed", "left"),
-    [
+def test_an_allow_is_left_where_some_address_escapes_every_deny(subtests: pytest.Subtests) -> None:
+    for denied, allowed, left in [
         ([], "*", 8),
         (["*"], "10.0.0.1", 0),
         (["10.0.0.0/8"], "*", 8),
@@ -232,13 +231,12 @@ def test_a_bucket_is_named_in_words(step: int, words: str) -> None:
         ([], "a.host.name", 0),
         ([], "10.0.0.0/33", 0),
         (["a.host.name"], "10.0.0.1", 8),
-    ],
-)
-def test_an_allow_is_left_where_some_address_escapes_every_deny(denied: list[str], allowed: str, left: int) -> None:
-    assert Denials((host, 8) for host in denied).surviving(allowed, 8) == left
-    assert Denials((host, 8) for host in denied).surviving(allowed, 4) == (
-        4 if allowed not in {"a.host.name", "10.0.0.0/33"} else 0
-    )
+    ]:
+        with subtests.test(denied=denied, allowed=allowed, left=left):
+            assert Denials((host, 8) for host in denied).surviving(allowed, 8) == left
+            assert Denials((host, 8) for host in denied).surviving(allowed, 4) == (
+                4 if allowed not in {"a.host.name", "10.0.0.0/33"} else 0
+            )
 
 
 def _heat(names: tuple[str, ...], grid: list[list[int]], *, others: int) -> charts.Spec:

@@ -1,6 +1,7 @@
 """The careful way of the heat map, without Spark: sorted rows in, what is left of each ALLOW out."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import islice
 from random import Random
 
@@ -10,7 +11,6 @@ import pytest
 from app.core.index.masks import host_matches
 from app.core.kafka.hosts import parse_address
 from app.pipeline.report.reach import _ALL_DENY, _ALLOW, _DENY, _surviving
-from tests.cases import each_case
 
 HOSTS = ("*", "10.0.0.1", "10.0.0.2", "10.0.0.0/30", "10.0.0.0/31", "0.0.0.0/0", "::/0", "not-an-address")
 ADDRESSES = [parse_address(text) for text in ("10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.3", "9.9.9.9", "2001:db8::1")]
@@ -53,19 +53,26 @@ def by_core(rows: list[Row]) -> dict[tuple[str, str], int]:
     return {key: bits for key, bits in left.items() if bits}
 
 
-@pytest.mark.long
-@each_case("size", [1, 2, 7, 1_000])
-@each_case("seed", range(25))
-def test_an_allow_is_worth_what_no_deny_takes_wherever_batches_end(seed: int, size: int) -> None:
-    rows = drawn_rows(seed)
+def batched(rows: list[Row], size: int) -> Iterator[list[Row]]:
     stream = iter(rows)
-    batches = [
-        pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*part, strict=True)], names=list(COLUMNS))
-        for part in iter(lambda: list(islice(stream, size)), [])
-    ]
-    found: dict[tuple[str, str], int] = defaultdict(int)
-    for batch in _surviving(iter(batches)):
-        assert batch.schema.names == ["resource_type", "resource_name", "team", "bits"]
-        for row in batch.to_pylist():
-            found[row["resource_name"], row["team"]] |= row["bits"]
-    assert dict(found) == by_core(rows)
+    return iter(lambda: list(islice(stream, size)), [])
+
+
+@pytest.mark.long
+def test_an_allow_is_worth_what_no_deny_takes_wherever_batches_end(subtests: pytest.Subtests) -> None:
+    for size in [1, 2, 7, 1_000]:
+        for seed in range(25):
+            with subtests.test(size=size, seed=seed):
+                rows = drawn_rows(seed)
+                batches = [
+                    pa.RecordBatch.from_arrays(
+                        [pa.array(column) for column in zip(*part, strict=True)], names=list(COLUMNS)
+                    )
+                    for part in batched(rows, size)
+                ]
+                found: dict[tuple[str, str], int] = defaultdict(int)
+                for batch in _surviving(iter(batches)):
+                    assert batch.schema.names == ["resource_type", "resource_name", "team", "bits"]
+                    for row in batch.to_pylist():
+                        found[row["resource_name"], row["team"]] |= row["bits"]
+                assert dict(found) == by_core(rows)

@@ -1,18 +1,17 @@
 """One line for every fault, without Java's stack and without secrets."""
 
+import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.faults import explain, masked
-from tests.cases import each_case
 
 _STACK = "\n\tat org.apache.spark.A.b(A.scala:1)\n\tat py4j.Gateway.invoke(Gateway.java:282)\n"
 
 
-@each_case(
-    ("said", "line"),
-    [
+def test_of_spark_the_first_cause_that_means_something(subtests: pytest.Subtests) -> None:
+    for said, line in [
         (
             (
                 f"An error occurred while calling o54.load.\n: org.postgresql.util.PSQLException: FATAL: password "
@@ -62,23 +61,23 @@ _STACK = "\n\tat org.apache.spark.A.b(A.scala:1)\n\tat py4j.Gateway.invoke(Gatew
             "ModuleNotFoundError: No module named 'pyarrow'; the executors' ",
         ),
         ("", "no reason given"),
-    ],
-)
-def test_of_spark_the_first_cause_that_means_something(said: str, line: str) -> None:
-    text, status = explain(Py4JError(said), {})
-    assert text.startswith(line)
-    assert "\n" not in text
-    assert "at org.apache" not in text
-    assert status == 3
+    ]:
+        with subtests.test(said=said, line=line):
+            text, status = explain(Py4JError(said), {})
+            assert text.startswith(line)
+            assert "\n" not in text
+            assert "at org.apache" not in text
+            assert status == 3
 
 
 def _postgres(text: str) -> str:
     return f"An error occurred while calling o54.load.\n: org.postgresql.util.PSQLException: {text}{_STACK}"
 
 
-@each_case(
-    ("said", "way_out"),
-    [
+def test_what_does_not_exist_is_told_by_its_kind_and_the_database_only_of_what_postgresql_says(
+    subtests: pytest.Subtests,
+) -> None:
+    for said, way_out in [
         (_postgres('FATAL: database "klam" does not exist'), "check the database that the URL names"),
         (_postgres('FATAL: role "spark" does not exist'), "check the user (--jdbc-user)"),
         (_postgres('ERROR: relation "acl_head_v1" does not exist'), "run `klamm migrate` on that database"),
@@ -97,21 +96,18 @@ def _postgres(text: str) -> str:
         ),
         ("[TABLE_OR_VIEW_NOT_FOUND] The table or view `x` does not exist", None),
         (f"Job aborted.\nCaused by: java.net.ConnectException: Connection refused{_STACK}", None),
-    ],
-)
-def test_what_does_not_exist_is_told_by_its_kind_and_the_database_only_of_what_postgresql_says(
-    said: str, way_out: str | None
-) -> None:
-    text, _ = explain(Py4JError(said), {})
-    for each in (
-        "database that the URL",
-        "--jdbc-user",
-        "klamm migrate",
-        "is PostgreSQL running",
-        "disk of PostgreSQL",
-    ):
-        assert (each in text) == (way_out is not None and each in way_out), text
-    assert way_out is None or way_out in text
+    ]:
+        with subtests.test(said=said, way_out=way_out):
+            text, _ = explain(Py4JError(said), {})
+            for each in (
+                "database that the URL",
+                "--jdbc-user",
+                "klamm migrate",
+                "is PostgreSQL running",
+                "disk of PostgreSQL",
+            ):
+                assert (each in text) == (way_out is not None and each in way_out), text
+            assert way_out is None or way_out in text
 
 
 def test_a_job_speaks_for_itself_also_from_a_worker() -> None:

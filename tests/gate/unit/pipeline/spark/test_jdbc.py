@@ -9,7 +9,6 @@ import pytest
 from app.pipeline.spark import jdbc
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import JdbcSource, check_reachable, check_url, jdbc_source
-from tests.cases import each_case
 
 URL = "jdbc:postgresql://db.example.com:5433/klamm"
 
@@ -50,9 +49,8 @@ def test_a_source_shows_no_secret() -> None:
     assert source.options()["sslpassword"] == "geheimer"
 
 
-@each_case(
-    ("url", "said"),
-    [
+def test_a_url_that_can_not_be_meant_is_refused_without_a_word_of_it(subtests: pytest.Subtests) -> None:
+    for url, said in [
         ("postgresql://u:geheim@h/d", "is a libpq URL"),
         ("jdbc:mysql://h/geheim", "expected jdbc:postgresql://host:port/database"),
         ("jdbc:postgresql://u:geheim@h/d", "holds a user or password"),
@@ -63,14 +61,13 @@ def test_a_source_shows_no_secret() -> None:
         ("jdbc:postgresql:///geheim", "expected jdbc"),
         ("jdbc:postgresql://h:geheim/d", "expected jdbc"),
         ("jdbc:postgresql://[geheim/d", "expected jdbc"),
-    ],
-)
-def test_a_url_that_can_not_be_meant_is_refused_without_a_word_of_it(url: str, said: str) -> None:
-    with pytest.raises(PipelineError) as refusal:
-        check_url(url, "--jdbc-url")
-    assert said in str(refusal.value)
-    assert "geheim" not in str(refusal.value)
-    assert str(refusal.value).startswith("--jdbc-url")
+    ]:
+        with subtests.test(url=url, said=said):
+            with pytest.raises(PipelineError) as refusal:
+                check_url(url, "--jdbc-url")
+            assert said in str(refusal.value)
+            assert "geheim" not in str(refusal.value)
+            assert str(refusal.value).startswith("--jdbc-url")
 
 
 @pytest.mark.parametrize("url", [URL, f"{URL}?sslmode=disable", "jdbc:postgresql://[::1]:5432,b/d"])
@@ -86,9 +83,8 @@ def test_sessions_read_only_and_show_who_they_are() -> None:
     assert "password" not in options
 
 
-@each_case(
-    ("url", "mode", "java_trusts"),
-    [
+def test_strangers_must_show_a_certificate_for_their_name(subtests: pytest.Subtests) -> None:
+    for url, mode, java_trusts in [
         ("jdbc:postgresql://localhost/d", None, False),
         ("jdbc:postgresql://127.0.0.1:5432/d", None, False),
         ("jdbc:postgresql://[::1]:5432/d", None, False),
@@ -100,12 +96,11 @@ def test_sessions_read_only_and_show_who_they_are() -> None:
         (f"{URL}?sslrootcert=/ca.pem", "verify-full", False),
         (f"{URL}?sslrootcert=system", "verify-full", True),
         (f"{URL}?sslfactory=x", "verify-full", False),
-    ],
-)
-def test_strangers_must_show_a_certificate_for_their_name(url: str, mode: str | None, java_trusts: bool) -> None:  # noqa: FBT001 - a column of the table
-    options = JdbcSource(url).options()
-    assert options.get("sslmode") == mode
-    assert ("sslfactory" in options) == java_trusts
+    ]:
+        with subtests.test(url=url, mode=mode, java_trusts=java_trusts):
+            options = JdbcSource(url).options()
+            assert options.get("sslmode") == mode
+            assert ("sslfactory" in options) == java_trusts
 
 
 def test_authorities_in_their_usual_place_are_the_drivers_to_ask(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from app.pipeline.spark.options import (
     refuse_unknown_variables,
     session_options,
 )
-from tests.cases import each_case
 
 SUBMITTED = {"PYSPARK_GATEWAY_PORT": "1"}
 
@@ -47,9 +46,8 @@ def test_where_spark_submit_starts_spark_nothing_is_said_of_its_machine() -> Non
     assert (options.master, options.driver_memory, options.shuffle_partitions) == (None, None, None)
 
 
-@each_case(
-    ("arguments", "environ", "said"),
-    [
+def test_what_can_not_be_is_refused(subtests: pytest.Subtests) -> None:
+    for arguments, environ, said in [
         (("--master", "sc://h/;token=geheim"), {}, "Klamm's jobs do not run on Spark Connect"),
         ((), {"SPARK_REMOTE": "sc://h/;token=geheim"}, "Klamm's jobs do not run on Spark Connect"),
         (("--conf", "spark.master=spark://h:7077"), {}, "--conf spark.master: give --master instead"),
@@ -57,14 +55,13 @@ def test_where_spark_submit_starts_spark_nothing_is_said_of_its_machine() -> Non
         (("--driver-memory", "2 GB"), {}, "--driver-memory: expected a size such as 512m"),
         (("--conf", "geheim"), {}, "--conf: expected spark.NAME=VALUE"),
         (("--conf", "spark.hadoop.fs.s3a.secret.key=geheimer"), {}, "looks like a secret"),
-    ],
-)
-def test_what_can_not_be_is_refused(arguments: tuple[str, ...], environ: dict[str, str], said: str) -> None:
-    with pytest.raises(PipelineError) as refusal:
-        session_options(_arguments(*arguments), environ)
-    assert said in str(refusal.value)
-    assert "geheimer" not in str(refusal.value)
-    assert "token=geheim" not in str(refusal.value)
+    ]:
+        with subtests.test(arguments=arguments, environ=environ, said=said):
+            with pytest.raises(PipelineError) as refusal:
+                session_options(_arguments(*arguments), environ)
+            assert said in str(refusal.value)
+            assert "geheimer" not in str(refusal.value)
+            assert "token=geheim" not in str(refusal.value)
 
 
 def test_a_variable_that_means_nothing_is_refused() -> None:

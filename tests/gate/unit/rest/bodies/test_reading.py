@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Never
 
 import msgspec
@@ -18,7 +18,6 @@ from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES, Request
 from app.rest.bodies.reading import read_struct, strict_decoder
 from app.rest.errors import InvalidFieldsException
 from app.rest.openapi import build_openapi
-from tests.cases import each_case
 
 DECODE = strict_decoder(AuthorizeRequest)
 
@@ -262,9 +261,8 @@ def test_a_thousand_actions_pass_and_one_more_does_not() -> None:
         decoded(body(1001))
 
 
-@each_case(
-    ("change", "pointer", "detail"),
-    [
+def test_the_first_wrong_field_is_named(subtests: pytest.Subtests) -> None:
+    cases: Iterable[tuple[dict[str, object], str, str]] = [
         ({"operation": 1}, "/actions/0/operation", "the value is not text; send a string"),
         ({"extra": 1}, "/actions/0/extra", "there is no such field; remove it"),
         ({"a` - at `$.b": 1}, "/actions/0/a` - at `$.b", "there is no such field; remove it"),
@@ -286,12 +284,12 @@ def test_a_thousand_actions_pass_and_one_more_does_not() -> None:
             "/actions/0/resource_reference_count",
             "the value is not a whole number; send an integer",
         ),
-    ],
-)
-def test_the_first_wrong_field_is_named(change: dict[str, object], pointer: str, detail: str) -> None:
-    with pytest.raises(InvalidFieldsException) as refusal:
-        decoded(body_of({**FULL, **change}))
-    assert [(each.pointer, each.detail) for each in refusal.value.errors] == [(pointer, detail)]
+    ]
+    for change, pointer, detail in cases:
+        with subtests.test(change=change, pointer=pointer, detail=detail):
+            with pytest.raises(InvalidFieldsException) as refusal:
+                decoded(body_of({**FULL, **change}))
+            assert [(each.pointer, each.detail) for each in refusal.value.errors] == [(pointer, detail)]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from app.rest.bodies import reading, strict_json
 from app.rest.bodies.reading import check_headers, off_loop, read_body
 from app.rest.bodies.strict_json import parse
 from app.rest.errors import BodyTimedOutException, InvalidFieldsException, UnsupportedMediaTypeException
-from tests.cases import each_case
 
 
 def pointers(body: bytes) -> list[str]:
@@ -103,9 +102,8 @@ def test_many_flat_values_are_no_depth() -> None:
     assert len(parse(b'{"a":[' + b",".join([b"{}"] * 5000) + b"]}")["a"]) == 5000  # type: ignore[arg-type]  # a list
 
 
-@each_case(
-    ("body", "text"),
-    [
+def test_bodies_that_are_no_clean_json_object_are_refused(subtests: pytest.Subtests) -> None:
+    for body, text in [
         (b"", "the body is empty"),
         (b" \n", "the body is empty"),
         (b"\xef\xbb\xbf{}", "byte order mark"),
@@ -126,16 +124,13 @@ def test_many_flat_values_are_no_depth() -> None:
         (b"null", "not an object"),
         (b'"text"', "not an object"),
         (b"1", "not an object"),
-    ],
-)
-def test_bodies_that_are_no_clean_json_object_are_refused(body: bytes, text: str) -> None:
-    with pytest.raises(InvalidRequestException, match=text):
-        parse(body)
+    ]:
+        with subtests.test(body=body, text=text), pytest.raises(InvalidRequestException, match=text):
+            parse(body)
 
 
-@each_case(
-    ("body", "expected"),
-    [
+def test_faults_within_the_object_are_named_by_field(subtests: pytest.Subtests) -> None:
+    for body, expected in [
         (b'{"a":1,"a":1}', ["/a"]),
         (b'{"x":{"b":[{"c":1,"c":2}]}}', ["/x/b/0/c"]),
         (b'{"a":1,"\\u0061":1}', ["/a"]),
@@ -150,10 +145,9 @@ def test_bodies_that_are_no_clean_json_object_are_refused(body: bytes, text: str
         (b'{"a":"\\udc00\\ud800"}', ["/a"]),
         (b'{"\\udabc":1}', ["/\\udabc"]),
         (b'{"a":NaN,"b":"\\u0000","c":{"d":1,"d":2}}', ["/a", "/b", "/c/d"]),
-    ],
-)
-def test_faults_within_the_object_are_named_by_field(body: bytes, expected: list[str]) -> None:
-    assert pointers(body) == expected
+    ]:
+        with subtests.test(body=body, expected=expected):
+            assert pointers(body) == expected
 
 
 @pytest.mark.parametrize(
@@ -195,24 +189,21 @@ async def test_large_bodies_are_read_like_small_ones() -> None:
     assert await off_loop(parse, b'{"a":1}') == {"a": 1}
 
 
-@each_case(
-    "content_type",
-    [
+def test_json_in_utf_8_is_taken(subtests: pytest.Subtests) -> None:
+    for content_type in [
         b"application/json",
         b"Application/JSON",
         b"application/json;charset=utf-8",
         b'application/json; charset="UTF-8"',
         b"application/json ; charset=UTF-8 ",
         b"application/json;",
-    ],
-)
-def test_json_in_utf_8_is_taken(content_type: bytes) -> None:
-    check_headers([(b"host", b"klamm"), (b"content-type", content_type), (b"content-length", b"10")], 10)
+    ]:
+        with subtests.test(content_type=content_type):
+            check_headers([(b"host", b"klamm"), (b"content-type", content_type), (b"content-length", b"10")], 10)
 
 
-@each_case(
-    "headers",
-    [
+def test_other_media_types_are_refused(subtests: pytest.Subtests) -> None:
+    for headers in [
         [],
         [(b"content-type", b"")],
         [(b"content-type", b"text/plain")],
@@ -222,11 +213,9 @@ def test_json_in_utf_8_is_taken(content_type: bytes) -> None:
         [(b"content-type", b"application/json; charset=utf-16")],
         [(b"content-type", b"\xff\xfe")],
         [(b"content-type", b"application/json"), (b"content-encoding", b"gzip")],
-    ],
-)
-def test_other_media_types_are_refused(headers: list[tuple[bytes, bytes]]) -> None:
-    with pytest.raises(UnsupportedMediaTypeException):
-        check_headers(headers, 10)
+    ]:
+        with subtests.test(headers=headers), pytest.raises(UnsupportedMediaTypeException):
+            check_headers(headers, 10)
 
 
 def test_the_identity_encoding_is_none() -> None:

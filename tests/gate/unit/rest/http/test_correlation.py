@@ -7,7 +7,6 @@ from starlette.types import Message, Receive, Scope, Send
 
 from app.logs.service import REQUEST_MARK, RequestMark
 from app.rest.http.correlation import mark_of, mark_of_headers, reply_header_list, reply_headers
-from tests.cases import each_case
 from tests.klamm import in_process
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -27,16 +26,26 @@ def test_a_good_id_is_kept(own: bytes) -> None:
     assert mark_of({b"x-request-id": own}).request_id == own.decode()
 
 
-@each_case(
-    "own", [b"", b"x" * 129, b"a b", b"a\tb", b"a\r\nx: y", b"a\n", b"\x1b[2J", b"\x7f", b"\xc3\xa9", b"\x00", b" a"]
-)
-def test_any_other_is_replaced(own: bytes) -> None:
-    assert MADE.fullmatch(mark_of({b"x-request-id": own}).request_id)
+def test_any_other_is_replaced(subtests: pytest.Subtests) -> None:
+    for own in [
+        b"",
+        b"x" * 129,
+        b"a b",
+        b"a\tb",
+        b"a\r\nx: y",
+        b"a\n",
+        b"\x1b[2J",
+        b"\x7f",
+        b"\xc3\xa9",
+        b"\x00",
+        b" a",
+    ]:
+        with subtests.test(own=own):
+            assert MADE.fullmatch(mark_of({b"x-request-id": own}).request_id)
 
 
-@each_case(
-    ("sent", "kept"),
-    [
+def test_trace_context_is_read_as_w3c_has_it(subtests: pytest.Subtests) -> None:
+    for sent, kept in [
         (GOOD, GOOD),
         (f"00-{TRACE}-{PARENT}-00", f"00-{TRACE}-{PARENT}-00"),
         (f"01-{TRACE}-{PARENT}-01", GOOD),
@@ -57,12 +66,11 @@ def test_any_other_is_replaced(own: bytes) -> None:
         (f"00-{TRACE}-{PARENT}-0x", None),
         (f"00_{TRACE}_{PARENT}_01", None),
         ("", None),
-    ],
-)
-def test_trace_context_is_read_as_w3c_has_it(sent: str, kept: str | None) -> None:
-    mark = mark_of({b"traceparent": sent.encode()})
-    assert mark.traceparent == kept
-    assert mark.trace_id == (None if kept is None else TRACE)
+    ]:
+        with subtests.test(sent=sent, kept=kept):
+            mark = mark_of({b"traceparent": sent.encode()})
+            assert mark.traceparent == kept
+            assert mark.trace_id == (None if kept is None else TRACE)
 
 
 def test_headers_that_came_twice_count_as_none() -> None:

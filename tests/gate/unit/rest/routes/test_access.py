@@ -1,12 +1,12 @@
 """POST /v1/who-can and /v1/what-can: the rows, their pages, who may ask, and what is refused."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 import pytest
 
 from app.rest.bodies.access import WhatCanResponse, WhoCanResponse
-from tests.cases import each_case
 from tests.gate.unit.rest.test_bad_input import check_problem
 from tests.klamm import ADMIN, ALICE, InProcess, acl, in_process
 
@@ -90,22 +90,25 @@ async def test_what_can_tells_patterns_and_what_denies_cut_out(service: InProces
     ]
 
 
-@each_case("limit", [1, 2, 1_000])
-async def test_all_denies_that_cut_out_are_told_in_as_many_rows_as_it_takes(service: InProcess, limit: int) -> None:
-    hosts = [f"10.0.0.{number}" for number in range(45)]
-    denies = [acl("orders", "User:*", "ALL", host=host, permission_type="DENY") for host in hosts]
-    await service.create(*denies, *ACLS)
-    for more in ({}, {"principal": "User:bob"}):
-        rows: list[Any] = []
-        page: Any = {"next_cursor": None}
-        while not rows or page["next_cursor"] is not None:
-            page = await ask(service, "/v1/what-can", limit=limit, cursor=page["next_cursor"], **more)
-            assert len(page["rows"]) <= limit
-            rows += page["rows"]
-        of_all = [row for row in rows if row["resource_name"] == "*"]
-        assert [(len(row["cut_out"]), row["cut_out_count"]) for row in of_all] == [(20, 45), (20, 45), (5, 45)]
-        assert len({str({**row, "cut_out": []}) for row in of_all}) == 1
-        assert sorted(each["host"] for row in of_all for each in row["cut_out"]) == sorted(hosts)
+async def test_all_denies_that_cut_out_are_told_in_as_many_rows_as_it_takes(
+    subtests: pytest.Subtests, service: InProcess
+) -> None:
+    for limit in [1, 2, 1_000]:
+        with subtests.test(limit=limit):
+            hosts = [f"10.0.0.{number}" for number in range(45)]
+            denies = [acl("orders", "User:*", "ALL", host=host, permission_type="DENY") for host in hosts]
+            await service.create(*denies, *ACLS)
+            for more in ({}, {"principal": "User:bob"}):
+                rows: list[Any] = []
+                page: Any = {"next_cursor": None}
+                while not rows or page["next_cursor"] is not None:
+                    page = await ask(service, "/v1/what-can", limit=limit, cursor=page["next_cursor"], **more)
+                    assert len(page["rows"]) <= limit
+                    rows += page["rows"]
+                of_all = [row for row in rows if row["resource_name"] == "*"]
+                assert [(len(row["cut_out"]), row["cut_out_count"]) for row in of_all] == [(20, 45), (20, 45), (5, 45)]
+                assert len({str({**row, "cut_out": []}) for row in of_all}) == 1
+                assert sorted(each["host"] for row in of_all for each in row["cut_out"]) == sorted(hosts)
 
 
 async def test_a_row_that_loses_denies_between_two_pages_goes_on_behind_those_that_were_told(
@@ -142,21 +145,22 @@ async def test_a_super_user_has_no_rows_and_what_no_acl_is_on_is_said(service: I
     assert (await ask(service, "/v1/what-can"))["allowed_by_default"] is True
 
 
-@each_case("path", CALLS)
-@each_case("limit", [1, 2, 3])
-async def test_pages_put_together_are_the_whole(service: InProcess, path: str, limit: int) -> None:
-    await service.create(*ACLS)
-    whole = (await ask(service, path))["rows"]
-    assert len(whole) >= 3
-    rows, cursor = [], None
-    for _ in range(len(whole) + 1):
-        page = await ask(service, path, limit=limit, cursor=cursor)
-        rows += page["rows"]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            break
-        assert len(page["rows"]) == limit
-    assert (rows, cursor) == (whole, None)
+async def test_pages_put_together_are_the_whole(subtests: pytest.Subtests, service: InProcess) -> None:
+    for path in CALLS:
+        for limit in [1, 2, 3]:
+            with subtests.test(path=path, limit=limit):
+                await service.create(*ACLS)
+                whole = (await ask(service, path))["rows"]
+                assert len(whole) >= 3
+                rows, cursor = [], None
+                for _ in range(len(whole) + 1):
+                    page = await ask(service, path, limit=limit, cursor=cursor)
+                    rows += page["rows"]
+                    cursor = page["next_cursor"]
+                    if cursor is None:
+                        break
+                    assert len(page["rows"]) == limit
+                assert (rows, cursor) == (whole, None)
 
 
 async def test_rows_say_when_the_last_allow_ends(service: InProcess) -> None:
@@ -199,9 +203,8 @@ async def test_without_an_authorizer_or_a_load_there_is_nothing_to_tell(path: st
         assert problem["code"] == "AUTHORIZER_NOT_READY"
 
 
-@each_case(
-    ("path", "more", "pointer", "detail"),
-    [
+async def test_what_was_not_understood_is_refused_by_its_name(subtests: pytest.Subtests, service: InProcess) -> None:
+    cases: Iterable[tuple[str, dict[str, Any], str, str]] = [
         ("/v1/who-can", {"resource": {**ORDERS, "resource_type": "TOPICS"}}, "/resource/resource_type", "TOPIC, GROUP"),
         ("/v1/who-can", {"resource": {**ORDERS, "resource_type": "ANY"}}, "/resource/resource_type", "TOPIC, GROUP"),
         ("/v1/who-can", {"resource": {"resource_type": "TOPIC"}}, "/resource/resource_name", ""),
@@ -219,16 +222,14 @@ async def test_without_an_authorizer_or_a_load_there_is_nothing_to_tell(path: st
         ("/v1/what-can", {"host": "*"}, "/host", "10.1.2.3"),
         ("/v1/what-can", {"limit": 0}, "/limit", ""),
         ("/v1/what-can", {"resource": ORDERS}, "/resource", ""),
-    ],
-)
-async def test_what_was_not_understood_is_refused_by_its_name(
-    service: InProcess, path: str, more: dict[str, Any], pointer: str, detail: str
-) -> None:
-    problem = check_problem(await service.send(path, {**CALLS[path], **more}), 400)
-    assert problem["code"] == "INVALID_REQUEST"
-    (error,) = problem["errors"]
-    assert error["pointer"] == pointer
-    assert detail in error["detail"]
+    ]
+    for path, more, pointer, detail in cases:
+        with subtests.test(path=path, more=more, pointer=pointer, detail=detail):
+            problem = check_problem(await service.send(path, {**CALLS[path], **more}), 400)
+            assert problem["code"] == "INVALID_REQUEST"
+            (error,) = problem["errors"]
+            assert error["pointer"] == pointer
+            assert detail in error["detail"]
 
 
 @pytest.mark.parametrize("path", CALLS)

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from tests.cases import each_case
 from tests.klamm import ADMIN, ALICE, InProcess, acl, in_process
 
 NOT_TOLD = -2147483648
@@ -34,9 +33,8 @@ async def test_implied_operations_are_told(service: InProcess) -> None:
     assert (result["authorized_operations"], result["operations"]) == (264, ["READ", "DESCRIBE"])
 
 
-@each_case(
-    ("resource_type", "error_code", "code"),
-    [
+async def test_nothing_is_told_of_what_may_not_be_described(subtests: pytest.Subtests, service: InProcess) -> None:
+    for resource_type, error_code, code in [
         ("TOPIC", 29, "TOPIC_AUTHORIZATION_FAILED"),
         ("GROUP", 30, "GROUP_AUTHORIZATION_FAILED"),
         ("TRANSACTIONAL_ID", 53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
@@ -46,17 +44,14 @@ async def test_implied_operations_are_told(service: InProcess) -> None:
         ("UNKNOWN", 42, "INVALID_REQUEST"),
         ("TOPICS", 42, "INVALID_REQUEST"),
         ("", 42, "INVALID_REQUEST"),
-    ],
-)
-async def test_nothing_is_told_of_what_may_not_be_described(
-    service: InProcess, resource_type: str, error_code: int, code: str
-) -> None:
-    assert await operations(service, resource_type, "orders") == {
-        "error_code": error_code,
-        "code": code,
-        "authorized_operations": NOT_TOLD,
-        "operations": [],
-    }
+    ]:
+        with subtests.test(resource_type=resource_type, error_code=error_code, code=code):
+            assert await operations(service, resource_type, "orders") == {
+                "error_code": error_code,
+                "code": code,
+                "authorized_operations": NOT_TOLD,
+                "operations": [],
+            }
 
 
 async def test_other_rights_do_not_stand_in_for_describe(service: InProcess) -> None:

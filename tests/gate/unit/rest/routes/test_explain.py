@@ -1,11 +1,12 @@
 """POST /v1/explain: who may ask, what is refused, the documented shape, and that it is no decision."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+import pytest
 
 from app.rest.bodies.explain import MAX_ACTIONS, Explanation
-from tests.cases import each_case
 from tests.klamm import ADMIN, ALICE, READ_ORDERS, InProcess, acl, in_process
 from tests.updates import binding, create
 
@@ -132,9 +133,8 @@ async def test_no_more_actions_than_can_be_explained_at_once(service: InProcess)
     assert (await service.send("/v1/explain", {"context": ADMIN, "actions": []})).json()["results"] == []
 
 
-@each_case(
-    ("body", "pointer"),
-    [
+async def test_what_is_wrong_is_named(subtests: pytest.Subtests, service: InProcess) -> None:
+    cases: Iterable[tuple[dict[str, Any], str]] = [
         ({"about": {"principal": "bob", "client_address": "10.1.2.3"}}, "/about/principal"),
         ({"about": {"principal": "User:bob", "client_address": "localhost"}}, "/about/client_address"),
         ({"about": {"principal": "User:bob"}}, "/about/client_address"),
@@ -146,11 +146,11 @@ async def test_no_more_actions_than_can_be_explained_at_once(service: InProcess)
         ({"actions": [READ_ORDERS, {**READ_ORDERS, "resource_type": "QUEUE"}]}, "/actions/1/resource_type"),
         ({"actions": [{**READ_ORDERS, "pattern_type": "PREFIXED"}]}, "/actions/0/pattern_type"),
         ({"actions": None}, "/actions"),
-    ],
-)
-async def test_what_is_wrong_is_named(service: InProcess, body: dict[str, Any], pointer: str) -> None:
-    problem = await refused(service, 400, "INVALID_REQUEST", **body)
-    assert [each["pointer"] for each in problem["errors"]] == [pointer]
+    ]
+    for body, pointer in cases:
+        with subtests.test(body=body, pointer=pointer):
+            problem = await refused(service, 400, "INVALID_REQUEST", **body)
+            assert [each["pointer"] for each in problem["errors"]] == [pointer]
 
 
 async def test_a_token_is_waited_for(service: InProcess) -> None:

@@ -10,7 +10,6 @@ from app.metrics.declared import OPERATIONS
 from app.metrics.page import CONTENT_TYPE
 from app.rest.app import ROUTES
 from app.rest.pages.routes import pages_routes
-from tests.cases import each_case
 from tests.klamm import InProcess, in_process
 
 LINE = re.compile(r"\[[+-]\](?P<name>\S+) (ok|failed)(: .+)?\Z")
@@ -36,14 +35,17 @@ async def test_a_replica_without_acls_is_alive_and_no_more(unloaded: InProcess, 
     assert await probe(unloaded, "/livez") == (200, "ok")
 
 
-@each_case("query", ["verbose", "verbose=", "verbose=1"])
-@each_case("path", ["/livez", "/readyz", "/readyz/CLIENT", "/startupz"])
-async def test_verbose_probes_print_every_check_as_kubernetes_does(service: InProcess, path: str, query: str) -> None:
-    status, text = await probe(service, f"{path}?{query}")
-    *checks, summary, empty = text.split("\n")
-    assert (status, summary, empty) == (200, f"{path.split('/')[1]} check passed", "")
-    assert checks
-    assert all(LINE.match(each) for each in checks)
+async def test_verbose_probes_print_every_check_as_kubernetes_does(
+    subtests: pytest.Subtests, service: InProcess
+) -> None:
+    for query in ["verbose", "verbose=", "verbose=1"]:
+        for path in ["/livez", "/readyz", "/readyz/CLIENT", "/startupz"]:
+            with subtests.test(query=query, path=path):
+                status, text = await probe(service, f"{path}?{query}")
+                *checks, summary, empty = text.split("\n")
+                assert (status, summary, empty) == (200, f"{path.split('/')[1]} check passed", "")
+                assert checks
+                assert all(LINE.match(each) for each in checks)
 
 
 async def test_a_live_check_reads_as_in_kubernetes(service: InProcess) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from app.core.epochs import Standing, is_later, next_epoch
 from app.core.token import Token
-from tests.cases import each_case
 from tests.fakes import FakeFeed
 from tests.klamm import InProcess, acl
 
@@ -116,17 +115,16 @@ async def test_store_that_never_answers_is_told_as_one_that_is_away(
     assert problem["code"] == "STORE_UNAVAILABLE"
 
 
-@each_case(("headers", "status"), [(FOLLOWER, None), (BROWSER, None), ({}, 409)])
-async def test_token_of_an_older_epoch_needs_the_header(
-    service: InProcess, headers: dict[str, str], status: int | None
-) -> None:
-    await service.create(acl("orders"))
-    old = Token(service.store.epoch, 1)
-    service.store.begin_epoch()
-    await service.create(acl("orders", operation="WRITE"))
-    assert await passed(service, old, **headers) is (status is None)
-    if status is not None:
-        assert "Klamm-Epochs" in (await refused(service, old, status))["detail"]
+async def test_token_of_an_older_epoch_needs_the_header(subtests: pytest.Subtests, service: InProcess) -> None:
+    for headers, status in [(FOLLOWER, None), (BROWSER, None), ({}, 409)]:
+        with subtests.test(headers=headers, status=status):
+            await service.create(acl("orders"))
+            old = Token(service.store.epoch, 1)
+            service.store.begin_epoch()
+            await service.create(acl("orders", operation="WRITE"))
+            assert await passed(service, old, **headers) is (status is None)
+            if status is not None:
+                assert "Klamm-Epochs" in (await refused(service, old, status))["detail"]
 
 
 async def test_without_the_header_an_older_epoch_is_refused_though_nobody_can_say_that_it_is_lost(

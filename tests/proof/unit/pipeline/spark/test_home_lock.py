@@ -16,7 +16,6 @@ from app.pipeline.job import main
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.home_lock import file_lock
 from app.pipeline.spark.session import SessionOptions
-from tests.cases import each_case
 
 PATIENCE_S = 300
 
@@ -110,34 +109,36 @@ def test_a_run_whose_folder_is_gone_says_so(tmp_path: Path) -> None:
             check()
 
 
-@each_case("text", ["", "generation 3\njob export\n1 2 3\n", "[]", "null", '{"job": "export"}', "\udcff"])
-def test_the_note_of_another_version_names_no_run(tmp_path: Path, text: str) -> None:
-    with file_lock(tmp_path, "export"):
-        (tmp_path / ".lock").write_text(text, encoding="utf-8", errors="surrogateescape")
-        with pytest.raises(PipelineError, match=r"^another job is running in"), file_lock(tmp_path, "export"):
-            pass
+def test_the_note_of_another_version_names_no_run(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for text in ["", "generation 3\njob export\n1 2 3\n", "[]", "null", '{"job": "export"}', "\udcff"]:
+        with subtests.test(text=text), file_lock(tmp_path, "export"):
+            (tmp_path / ".lock").write_text(text, encoding="utf-8", errors="surrogateescape")
+            with pytest.raises(PipelineError, match=r"^another job is running in"), file_lock(tmp_path, "export"):
+                pass
 
 
-@each_case("prefix", ["", "file:", "file://"])
 def test_a_second_run_is_refused_before_spark_starts(
-    prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class StartedError(Exception):
-        pass
+    for prefix in ["", "file:", "file://"]:
+        with subtests.test(prefix=prefix):
 
-    def start(_: SessionOptions) -> SparkSession:
-        raise StartedError
+            class StartedError(Exception):
+                pass
 
-    monkeypatch.setattr(job, "spark_session", start)
-    monkeypatch.setattr(job, "find_java", lambda _: None)
-    ingest = ["ingest", "--decisions", str(tmp_path), "--home", f"{prefix}{tmp_path / 'home'}"]
-    with other_run(tmp_path / "home"):
-        assert main(ingest) == 2
-        said = capsys.readouterr().err
-        assert "another export (process" in said
-        assert "starting Spark" not in said
-        # Jobs that write nothing into the home don't ask.
-        assert main(["report", "--home", f"file:{tmp_path / 'home'}"]) == 3
-        assert "StartedError" in capsys.readouterr().err
-    assert main(ingest) == 3
-    assert "StartedError" in capsys.readouterr().err
+            def start(_: SessionOptions) -> SparkSession:
+                raise StartedError
+
+            monkeypatch.setattr(job, "spark_session", start)
+            monkeypatch.setattr(job, "find_java", lambda _: None)
+            ingest = ["ingest", "--decisions", str(tmp_path), "--home", f"{prefix}{tmp_path / 'home'}"]
+            with other_run(tmp_path / "home"):
+                assert main(ingest) == 2
+                said = capsys.readouterr().err
+                assert "another export (process" in said
+                assert "starting Spark" not in said
+                # Jobs that write nothing into the home don't ask.
+                assert main(["report", "--home", f"file:{tmp_path / 'home'}"]) == 3
+                assert "StartedError" in capsys.readouterr().err
+            assert main(ingest) == 3
+            assert "StartedError" in capsys.readouterr().err
