@@ -16,6 +16,8 @@ than slow answers take does not show in them.
 """
 _RATE = 1.0005
 """How much faster than this process's clock the store's may run: as much as a kernel slews one to correct it."""
+_RESOLUTION_S = 2e-6
+"""A time since 1970 is in microseconds, and a float of it is no finer."""
 
 
 class StoreTime:
@@ -43,7 +45,7 @@ class StoreTime:
     def polled(self, store_time: datetime, asked_at: float, answered_at: float) -> None:
         """Takes the answer to one of many questions: of those of the last seconds, the closest."""
         seconds, recent = store_time.timestamp(), self._recent
-        if seconds > self.at_most(answered_at):
+        if seconds > self.at_most(answered_at) + _RESOLUTION_S:
             # The store's clock was set forward, or this one stood still.
             recent.clear()
         while recent and recent[-1][1] + (asked_at - recent[-1][0]) * _RATE >= seconds:
@@ -56,7 +58,7 @@ class StoreTime:
     def answered(self, store_time: datetime, asked_at: float, answered_at: float) -> None:
         """As `looked`; an answer that took long is left out if the earlier count is closer."""
         known, seconds = self.at_most(answered_at), store_time.timestamp()
-        if seconds > known or seconds + (answered_at - asked_at) * _RATE < known:
+        if seconds > known + _RESOLUTION_S or seconds + (answered_at - asked_at) * _RATE < known:
             self.looked(store_time, asked_at)
 
     def heard(self, store_time: datetime, heard_at: float) -> None:

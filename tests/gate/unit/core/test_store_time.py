@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from math import inf, isclose
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.core.store_time import RECENT_S, StoreTime
@@ -93,6 +93,7 @@ polls = st.lists(st.tuples(st.floats(0, 24), answers, answers), min_size=1, max_
 
 
 @given(polls, seconds, speeds)
+@example(asked=[(0.0, 0.0, 0.25), (0.0, 0.0, 0.0), (0.0, 2.0, 0.0)], waited=0.0, speed=1.0005)
 def test_of_the_polls_of_the_last_seconds_the_closest_counts(
     asked: list[tuple[float, float, float]], waited: float, speed: float
 ) -> None:
