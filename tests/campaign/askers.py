@@ -67,7 +67,7 @@ class Askers:
         """Whether there was an answer, which is judged."""
         forged, fed_since = node.forged, node.fed_since
         asked_age_at = time.monotonic()
-        age_s = node.age_s() if node.knows_its_age else None
+        age_s = node.age_s()
         asked_at = time.monotonic()
         verdicts = node.ask(names)
         answered_at = time.monotonic()

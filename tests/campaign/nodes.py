@@ -58,8 +58,6 @@ class Node(ABC):
         self.seen: dict[str, float] = {}
         """When it first allowed each mark."""
         self.clock_s = 0
-        self.knows_its_age = True
-        """False if it can't be asked what it would have to know: a standby whose primary's clock is off."""
         self._clocks = clocks
 
     def begin(self) -> None:

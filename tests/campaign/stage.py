@@ -82,7 +82,6 @@ class Stage:
     def changed(self) -> None:
         """Call this after whatever changes who has a way to the store."""
         now = time.monotonic()
-        self.nodes[STANDBY].knows_its_age = self.store.standby_knows_its_age
         for node in self.nodes.values():
             if not self._is_fed(node, frozenset()):
                 node.fed_since = None
