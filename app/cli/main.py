@@ -105,7 +105,7 @@ def _source(settings: Settings, options: RuntimeOptions) -> _Source:
         return upstream, writes, None, past_elsewhere.ask, None
     if settings.database_url is None:
         raise ValueError("a replica needs a database URL, or an upstream")
-    feed = PostgresChangeFeed(settings.database_url)
+    feed = PostgresChangeFeed(settings.database_url, clock=options.clock)
     past = PostgresPast(settings.database_url)
     return feed, PostgresAclStore(settings.database_url), past, None, _retention(settings, feed, options)
 

@@ -67,7 +67,7 @@ class Askers:
         """Whether there was an answer, which is judged."""
         forged, fed_since = node.forged, node.fed_since
         asked_age_at = time.monotonic()
-        age_s = node.age_s() if node.knows_its_age else None
+        age_s = node.age_s()
         asked_at = time.monotonic()
         verdicts = node.ask(names)
         answered_at = time.monotonic()
@@ -98,7 +98,8 @@ class Askers:
         if deleted_at is None or deleted_at > asked_at:
             return
         late_s = asked_at - deleted_at
-        if fed_since is None or node.fed_since is None or fed_since + SETTLED_S > deleted_at:
+        # It may have been frozen while it was asked for its age.
+        if fed_since is None or node.fed_since != fed_since or fed_since + SETTLED_S > deleted_at:
             self._journal.took("ALLOWED after the deletion, cut off or just come back", late_s, node.name)
             return
         self._journal.took("ALLOWED after the deletion, with a way to the store", late_s, node.name)

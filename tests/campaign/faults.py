@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
 from tests.campaign.bad_upstreams import BAD, BEHAVIOURS
-from tests.campaign.clocks import HOUR_S
 from tests.campaign.journal import Journal
 from tests.campaign.links import NOBODY, Link, LinkState
 from tests.campaign.nodes import Node
 from tests.campaign.stage import SERVICES, STALE, STANDBY, Stage
 from tests.campaign.writers import Forger
+from tests.clocks import HOUR_S
 
 _CUT_EVERY_S = 0.5
 _OFF_CHANCE = 0.3

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import httpx
 
-from tests.campaign.clocks import Clocks, inherited
 from tests.campaign.links import Link
+from tests.clocks import Clocks, inherited
 from tests.klamm import Json, Process, action, context, over_socket
 from tests.proof.kafka.authorizer import Authorizer, Host
 from tests.proof.kafka.broker import Broker, free_ports, new_cluster_id
@@ -58,8 +58,6 @@ class Node(ABC):
         self.seen: dict[str, float] = {}
         """When it first allowed each mark."""
         self.clock_s = 0
-        self.knows_its_age = True
-        """False if it can't be asked what it would have to know: a standby whose primary's clock is off."""
         self._clocks = clocks
 
     def begin(self) -> None:

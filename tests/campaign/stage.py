@@ -7,10 +7,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.campaign.bad_upstreams import BAD, BadUpstream
-from tests.campaign.clocks import Clocks
 from tests.campaign.links import NOBODY, Link, LinkState
 from tests.campaign.nodes import BrokerNode, HostNode, Node, ServiceNode
 from tests.campaign.store import CampaignStore
+from tests.clocks import Clocks
 from tests.proof.kafka.authorizer import Authorizer
 
 SERVICES = ("one", "two")
@@ -82,7 +82,6 @@ class Stage:
     def changed(self) -> None:
         """Call this after whatever changes who has a way to the store."""
         now = time.monotonic()
-        self.nodes[STANDBY].knows_its_age = self.store.standby_knows_its_age
         for node in self.nodes.values():
             if not self._is_fed(node, frozenset()):
                 node.fed_since = None

@@ -9,8 +9,8 @@ from app.core.continuity import KnownHistory
 from app.core.token import Token
 from app.formats.database_url import DatabaseUrl
 from app.store.writing.acl_store import PostgresAclStore
-from tests.campaign.clocks import Clocks, inherited
 from tests.campaign.links import Link
+from tests.clocks import Clocks, inherited
 from tests.postgres import Frozen, Postgres, run, sql
 from tests.proof.e2e.clusters import copy, standby_of
 from tests.updates import create, topic
@@ -29,9 +29,6 @@ class CampaignStore:
         self.is_reachable = True
         self.standby_follows = True
         """It can't once the primary was put back."""
-        self.standby_knows_its_age = True
-        """It goes by the primary's clock, so not once that was off."""
-        self._clock_s = 0
         self.standby_dsn = ""
         self.begin_standby()
 
@@ -41,7 +38,6 @@ class CampaignStore:
         folder = self._folder / "standby"
         shutil.rmtree(folder, ignore_errors=True)
         self.standby_follows = True
-        self.standby_knows_its_age = self._clock_s == 0
         server = self._standby_stack.enter_context(
             standby_of(self.stream.url, folder, self._server.folder / "postgres", self._standby_port)
         )
@@ -56,8 +52,6 @@ class CampaignStore:
     def away(self, clock_s: int = 0) -> Iterator[None]:
         """Stopped for as long as the block lasts; begun again with this clock."""
         self.is_reachable = False
-        self._clock_s = clock_s
-        self.standby_knows_its_age &= clock_s == 0
         self._server.stop()
         try:
             yield

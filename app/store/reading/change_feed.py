@@ -17,11 +17,13 @@ from app.core.epochs import Epochs, Standing
 from app.core.kafka.errors import StoreUnavailableException
 from app.core.records import GENESIS_HASH, FeedPoll, Record
 from app.core.token import Token
+from app.formats.clock import SYSTEM_CLOCK, Clock
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import STAYS, Connection, KeptConnection, StoreTimeouts, close_gently, connect, retry_backoff
 from app.store.epochs import KnownEpochs
 from app.store.faults import NotMigratedError, OutageLog, answer_to, translated_faults
 from app.store.reading.snapshot import PostgresSnapshot, open_snapshot
+from app.store.reading.standby import StandbyAge
 from app.store.rows import OrderCheck, head_of, in_slices, record_of
 from app.store.writing.head import CHANNEL, begin_epoch_if_lost
 from app.store.writing.positions import Positions
@@ -107,12 +109,13 @@ _POLL = """SELECT h.cluster_id, h.epoch, h.last_offset, h.hash AS head_hash, h.l
         ELSE (SELECT hash FROM acl_record WHERE "offset" = $1) END AS hash_at,
     clock_timestamp() AS store_time,
     coalesce((SELECT min(expires_at) FROM acl) <= clock_timestamp(), false) AS holds_ended,
-    CASE WHEN pg_is_in_recovery() THEN clock_timestamp() - greatest(
-        coalesce(pg_last_xact_replay_timestamp(), (SELECT checkpoint_time FROM pg_control_checkpoint())),
-        (SELECT least(last_msg_send_time, last_msg_receipt_time) FROM pg_stat_wal_receiver
-            WHERE last_msg_send_time <> last_msg_receipt_time
-            AND pg_last_wal_replay_lsn() = latest_end_lsn)
-    ) END AS behind,
+    CASE WHEN pg_is_in_recovery() THEN coalesce(
+        pg_last_xact_replay_timestamp(), (SELECT checkpoint_time FROM pg_control_checkpoint())
+    ) END AS replayed_to,
+    (SELECT least(last_msg_send_time, last_msg_receipt_time) FROM pg_stat_wal_receiver
+        WHERE last_msg_send_time <> last_msg_receipt_time
+        AND pg_last_wal_replay_lsn() = latest_end_lsn) AS heard_at,
+    pg_postmaster_start_time() AS server_start,
     r.*
 FROM acl_head AS h
 LEFT JOIN LATERAL (
@@ -157,9 +160,10 @@ _TRIM = "SELECT trim_acl_record($1)"
 
 
 class PostgresChangeFeed:
-    def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None) -> None:
+    def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._url = url
         self._timeouts = timeouts or StoreTimeouts()
+        self._standby = StandbyAge(clock)
         self._polls = KeptConnection(url, self._timeouts, "feed")
         self._history = KeptConnection(url, self._timeouts, "watch")
         self._listener = FeedListener(url, self._timeouts)
@@ -203,7 +207,9 @@ class PostgresChangeFeed:
                 head = head_of(first)
                 head = replace(head, known_epochs=await self._epochs.upto(connection, head.epoch))
             asked = first["store_time"], first["holds_ended"]
-            poll = FeedPoll(head, first["hash_at"], (), *asked, _behind_s(first), is_of_primary=first["behind"] is None)
+            age_s = self._standby.age_s(first)
+            is_of_primary = first["replayed_to"] is None
+            poll = FeedPoll(head, first["hash_at"], (), *asked, age_s, is_of_primary=is_of_primary)
             if applied_offset + 1 < head.log_start_offset:
                 return poll
             # If nothing follows the offset, the head comes with an empty record.
@@ -266,16 +272,6 @@ class PostgresChangeFeed:
                 yield connection
         finally:
             await close_gently(connection, self._timeouts)
-
-
-def _behind_s(row: asyncpg.Record) -> float:
-    """How far a standby may be behind; 0 on a primary.
-
-    It knows of nothing later than what it has replayed; or, where that is all that the primary had and the role may see
-    so, than when the primary last said so. What it sent may have been long on its way.
-    """
-    behind: timedelta | None = row["behind"]
-    return 0.0 if behind is None else max(0.0, behind.total_seconds())
 
 
 async def _rest_of_transaction(connection: Connection, last: asyncpg.Record) -> list[asyncpg.Record]:

@@ -3,12 +3,17 @@
 import logging
 import os
 import signal
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
+import pytest
+
+from tests.clocks import HOUR_S, Clocks, inherited
 from tests.klamm import Process, acl, action, context, replica_on, wait_until
 from tests.postgres import Postgres, sql
 from tests.proof.e2e.clusters import promote, standby_of
@@ -51,8 +56,11 @@ class Pair:
 
 
 @contextmanager
-def pair(folder: Path) -> Iterator[Pair]:
-    with Postgres(folder / "primary") as primary, relay_to(primary.new_store()) as address:
+def pair(folder: Path, primary_variables: Mapping[str, str] = MappingProxyType({})) -> Iterator[Pair]:
+    server = Postgres(folder / "primary")
+    with inherited(primary_variables):
+        server.start()
+    with server as primary, relay_to(primary.new_store()) as address:
         name = address.dsn.rpartition("/")[2]
         with (
             relay_to(primary.dsn) as wire,
@@ -111,6 +119,48 @@ def test_a_standby_that_has_connected_anew_and_hears_nothing_is_as_old_as_before
         wait_until(lambda: both.reader.metric("klamm_feed_polls_total") > polls + 1, "the reader has polled")
 
         assert both.reader.metric("klamm_feed_age_seconds") > _BEHIND_S
+
+
+def _hears_nothing(both: Pair) -> None:
+    both.wire.freeze()
+
+
+def _has_no_receiver(both: Pair) -> None:
+    both.wire.trip, both.wire.then = b"START_REPLICATION", "drop"
+    both.wire.cut()
+    wait_until(lambda: both.wire.trip is None, "it has tried to connect anew")
+    both.wire.freeze()
+
+
+@pytest.mark.parametrize("cut_off", [_hears_nothing, _has_no_receiver])
+def test_a_standby_of_a_primary_an_hour_ahead_knows_that_it_is_behind(
+    cut_off: Callable[[Pair], None], tmp_path: Path
+) -> None:
+    with readable_folder() as folder, pair(tmp_path, _an_hour_ahead(folder)) as both:
+        kept = both.writer.create(acl("kept"))["token"]
+        assert both.reader.authorize("User:alice", action("kept"), at_least=kept) == ALLOWED
+        cut_off(both)
+        both.writer.create(acl("lost"))
+
+        wait_until(lambda: both.reader.metric("klamm_feed_age_seconds") > _BEHIND_S, "it says that it is behind")
+
+        with replica_on(both.standby_dsn, **PATIENT) as late:
+            assert late.ready().metric("klamm_feed_age_seconds") > _BEHIND_S
+
+
+@contextmanager
+def readable_folder() -> Iterator[Path]:
+    """For PostgreSQL's user as well, whom pytest's folders keep out."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder)
+
+
+def _an_hour_ahead(folder: Path) -> Mapping[str, str]:
+    clocks = Clocks(folder)
+    if not clocks.can_be_off:
+        pytest.skip("no C compiler: no clock can be off")
+    return clocks.off(HOUR_S)
 
 
 def _takes_no_update(replica: Process) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.campaign.askers import NO_TOKEN, REVOKED, SURVIVES, TOKEN, Askers
-from tests.campaign.clocks import Clocks
 from tests.campaign.journal import Journal
 from tests.campaign.ledger import Copy, Ledger, Operation
 from tests.campaign.nodes import Node, Reply, Verdicts
+from tests.clocks import Clocks
 
 ALLOWED, DENIED = True, False
 LOST = Reply({}, "TOKEN_EPOCH_MISMATCH")

@@ -50,7 +50,10 @@ time_t time(time_t *at) {
 
 
 class Clocks:
-    """Environment variables that put a process' clock off. Without a C compiler no clock can be."""
+    """Environment variables that put a process' clock off. Without a C compiler no clock can be.
+
+    PostgreSQL runs as another user, who must get into the folder.
+    """
 
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc")
