@@ -90,7 +90,7 @@ format: $(STAMP) ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix-only --quiet .
 
-LAWS := $(BIN)/pytest tests/laws -m 'not slow and not long' -q -p no:cacheprovider --hypothesis-profile check
+LAWS := $(BIN)/pytest tests/laws -q -p no:randomly -p no:cacheprovider --hypothesis-profile check
 
 # Without its cache mypy takes a core for 20 s: the tests have the other one.
 .PHONY: check
@@ -135,19 +135,9 @@ wheel: $(SERVES) ## Build Klamm's wheel in build/dist, by the setuptools that is
 migrate: $(SERVES) ## Bring the database of KLAMM_DATABASE_URL to this version
 	$(BIN)/klamm migrate
 
-# Twice as many workers as cores: the tests of processes wait more than they work, and two workers are Spark's.
-# A wait that ran out, perhaps as other processes had the cores, is tried once more and counted as `rerun`; a wrong
-# answer is wrong at once.
-SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder \
-	--reruns 1 --only-rerun 'never came true|TimeoutError|TimeoutException|TimeoutExpired|ReadTimeout'
-
 .PHONY: test
 test: $(STAMP) ## The gate: tests/gate in a fixed order, drawn the same each time; K=NAME for the tests of a name
-	@$(BIN)/pytest tests/gate -q -rsfE -m 'not full' -p no:randomly --hypothesis-profile gate -n 3 --dist worksteal $(if $(K),-k '$(K)')
-
-.PHONY: test-full
-test-full: $(STAMP) ## The whole suite, as .ci/run runs it
-	@$(BIN)/pytest -q -rsfE $(SIDE_BY_SIDE)
+	@$(BIN)/pytest tests/gate -q -rsfE -p no:randomly -n 3 --dist worksteal $(if $(K),-k '$(K)')
 
 # CHANGED=1: the test files that meet what differs from $BASE (the merge base), within MINUTES. DUE=1: one part of all.
 .PHONY: proof
@@ -155,10 +145,6 @@ proof: $(STAMP) ## What the gate leaves, in tests/proof: all, or CHANGED=1 what 
 	@exec $(BIN)/python -m tests.proof.run $(if $(filter 1,$(CHANGED)),--changed) $(if $(filter 1,$(DUE)),--due) \
 	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) \
 	  $(if $(filter 1,$(TIMES)),--record-times) $(if $(filter 1,$(LIST)),--list)
-
-.PHONY: test-kafka
-test-kafka: $(STAMP) ## A real Kafka broker with Klamm's authorizer, by its own console tools (needs a JDK 17 or newer, and Maven); a part of `make test-full`
-	@$(BIN)/pytest -q -rs tests/proof/kafka tests/proof/e2e/test_java_client.py
 
 .PHONY: test-kafka-own
 test-kafka-own: $(STAMP) ## All of Kafka's own tests of authorizers, under its own one and under the plugin (half an hour); CLASSES=... for some

@@ -1,24 +1,11 @@
 """Hypothesis strategies over small pools, so that names, principals and hosts collide, nest and contradict often."""
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.filters import AclBindingFilter
-
-LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-"""How hard a law is tried: 100 examples, a quarter of them in `make check`."""
-
-
-def examples(number: int) -> int:
-    """So many examples, or the quarter of them in `make check`."""
-    return max(1, number * LAW.max_examples // 100)
-
-
-THOROUGH = settings(LAW, max_examples=1_000)
-"""How hard it is tried in the full run."""
 
 NAMES = ("a", "ab", "abc", "abcd", "b", "*", "**", "*a", "h", "hardcode", "é", "!a", "😀", "a:b,c|d\n", "kafka-cluster")
 """Names of resources in ACLs: prefixes of one another, literal stars, names below `*` in sort order, separators."""

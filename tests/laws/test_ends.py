@@ -26,12 +26,13 @@ from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import from_bit_field, supported_operations
 from app.core.records import AccessControlEntryRecord, Record, RemoveAccessControlEntryRecord
 from app.core.verdicts import Verdict
+from tests.budgets import budget
 from tests.chains import ACTOR, WHEN, transaction
 from tests.dumps import dump
 from tests.images import image_of, numbered
 from tests.reference import Reference
 from tests.staged import in_steps
-from tests.strategies import ASKED_NAMES, LAW, THOROUGH, binding_lists, callers, configs, examples
+from tests.strategies import ASKED_NAMES, binding_lists, callers, configs
 from tests.updates import topic
 
 BEGAN = 1_700_000_000
@@ -106,17 +107,7 @@ def assert_alive_alone_decide(
 
 
 @given(binding_lists, st.lists(ends, min_size=25, max_size=25), configs, callers)
-@LAW
 def test_at_any_time_those_decide_that_are_alive(
-    acls: list[AclBinding], seconds: list[int | None], config: AuthorizerConfig, caller: Caller
-) -> None:
-    assert_alive_alone_decide(acls, seconds, config, caller)
-
-
-@pytest.mark.slow
-@given(binding_lists, st.lists(ends, min_size=25, max_size=25), configs, callers)
-@THOROUGH
-def test_at_any_time_those_decide_that_are_alive_thoroughly(
     acls: list[AclBinding], seconds: list[int | None], config: AuthorizerConfig, caller: Caller
 ) -> None:
     assert_alive_alone_decide(acls, seconds, config, caller)
@@ -150,7 +141,7 @@ class Changing:
 
 
 @given(binding_lists, st.lists(ends, min_size=25, max_size=25), st.lists(changes, max_size=4), callers, st.booleans())
-@settings(LAW, max_examples=examples(60))
+@settings(max_examples=budget("law of several steps"))
 def test_changes_come_in_between(
     acls: list[AclBinding],
     seconds: list[int | None],
@@ -211,7 +202,6 @@ def test_a_deny_holds_beyond_its_end() -> None:
     )
 
 
-@pytest.mark.long
 def test_ten_thousand_acls_that_end_at_once_cost_nothing_when_they_do() -> None:
     stored = [ending(acl, n % 3) for n, acl in enumerate(numbered(topic(f"t{n}") for n in range(10_000)))]
     image = image_of(stored).as_of(at(-1))
@@ -231,7 +221,7 @@ def test_ten_thousand_acls_that_end_at_once_cost_nothing_when_they_do() -> None:
     callers,
     st.tuples(st.integers(-1, 6), st.integers(-1, 6)),
 )
-@LAW
+@settings(max_examples=budget("law of whole stores"))
 def test_what_has_ended_stays_so_when_the_time_goes_back_and_nothing_else_does(
     acls: list[AclBinding], seconds: list[int | None], config: AuthorizerConfig, caller: Caller, times: tuple[int, int]
 ) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,9 +24,7 @@ from tests.strategies import (
     ADDRESSES,
     ASKED_NAMES,
     CONCRETE_TYPES,
-    LAW,
     PRINCIPALS,
-    THOROUGH,
     binding_lists,
     bindings,
     callers,
@@ -59,20 +56,11 @@ def assert_equals_plain_scan(acls: Sequence[AclBinding], config: AuthorizerConfi
 
 
 @given(binding_lists, configs, callers)
-@LAW
 def test_masks_equal_a_plain_scan(acls: list[AclBinding], config: AuthorizerConfig, caller: Caller) -> None:
     assert_equals_plain_scan(acls, config, caller)
 
 
-@pytest.mark.slow
-@given(binding_lists, configs, callers)
-@THOROUGH
-def test_masks_equal_a_plain_scan_thoroughly(acls: list[AclBinding], config: AuthorizerConfig, caller: Caller) -> None:
-    assert_equals_plain_scan(acls, config, caller)
-
-
 @given(st.data(), binding_lists)
-@LAW
 def test_insertion_order_does_not_matter(data: st.DataObject, acls: list[AclBinding]) -> None:
     stored = numbered(acls)
     shuffled = data.draw(st.permutations(stored))
@@ -80,7 +68,6 @@ def test_insertion_order_does_not_matter(data: st.DataObject, acls: list[AclBind
 
 
 @given(binding_lists, bindings)
-@LAW
 def test_adding_then_deleting_any_acl_leaves_the_index_as_before(acls: list[AclBinding], extra: AclBinding) -> None:
     *stored, added = numbered([*(acl for acl in acls if acl != extra), extra])
     index = index_of(stored)
@@ -109,7 +96,6 @@ def assert_what_is_left_equals_what_was_never_more(
 
 
 @given(st.data(), binding_lists, callers)
-@LAW
 def test_after_deletes_the_index_equals_one_built_of_the_rest(
     data: st.DataObject, acls: list[AclBinding], caller: Caller
 ) -> None:
@@ -118,19 +104,7 @@ def test_after_deletes_the_index_equals_one_built_of_the_rest(
     assert_what_is_left_equals_what_was_never_more(stored, going, caller)
 
 
-@pytest.mark.slow
-@given(st.data(), binding_lists, callers)
-@THOROUGH
-def test_after_deletes_the_index_equals_one_built_of_the_rest_thoroughly(
-    data: st.DataObject, acls: list[AclBinding], caller: Caller
-) -> None:
-    stored = numbered(acls)
-    going = data.draw(st.lists(st.sampled_from(stored), unique=True)) if stored else []
-    assert_what_is_left_equals_what_was_never_more(stored, going, caller)
-
-
 @given(binding_lists, configs, callers)
-@LAW
 def test_authorized_operations_list_groups_and_authorize_never_disagree(
     acls: list[AclBinding], config: AuthorizerConfig, caller: Caller
 ) -> None:
@@ -151,7 +125,6 @@ def test_authorized_operations_list_groups_and_authorize_never_disagree(
 
 
 @given(binding_lists, configs, callers)
-@LAW
 def test_what_authorize_allows_on_a_concrete_name_is_known_by_resource_type_unless_denied(
     acls: list[AclBinding], config: AuthorizerConfig, caller: Caller
 ) -> None:
@@ -169,7 +142,6 @@ def test_what_authorize_allows_on_a_concrete_name_is_known_by_resource_type_unle
 
 
 @given(binding_lists, callers)
-@LAW
 def test_a_decision_names_an_acl_that_says_so(acls: list[AclBinding], caller: Caller) -> None:
     asked = authorization(image_of(numbered(acls)), caller)
     for operation, resource_type, name in every_question():
@@ -195,7 +167,6 @@ def test_a_decision_names_an_acl_that_says_so(acls: list[AclBinding], caller: Ca
 
 
 @given(binding_lists, callers)
-@LAW
 def test_matching_acls_are_those_that_a_plain_scan_finds(acls: list[AclBinding], caller: Caller) -> None:
     asked = authorization(image_of(numbered(acls)), caller)
     host = parse_address(caller[1]).text
@@ -213,7 +184,6 @@ def test_matching_acls_are_those_that_a_plain_scan_finds(acls: list[AclBinding],
 
 
 @given(binding_lists, filters, st.integers(min_value=1, max_value=4))
-@LAW
 def test_search_equals_a_scan_in_order_and_across_pages(
     acls: list[AclBinding], acl_filter: AclBindingFilter, page: int
 ) -> None:
@@ -232,7 +202,6 @@ def test_search_equals_a_scan_in_order_and_across_pages(
 
 
 @given(binding_lists, filters)
-@LAW
 def test_delete_takes_what_describe_shows_and_nothing_else(
     acls: list[AclBinding], acl_filter: AclBindingFilter
 ) -> None:
@@ -246,7 +215,6 @@ def test_delete_takes_what_describe_shows_and_nothing_else(
 
 
 @given(binding_lists)
-@LAW
 def test_super_users_are_asked_nothing_and_nobody_else_is_one(acls: list[AclBinding]) -> None:
     image = image_of(numbered(acls), AuthorizerConfig(super_users=frozenset({"User:root"})))
     for principal, address in product((*PRINCIPALS, "User:root", "user:root", "User:root "), ADDRESSES[:1]):

@@ -20,12 +20,13 @@ from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
 from app.core.verdicts import Decision, Rule
+from tests.budgets import budget
 from tests.chains import transaction
 from tests.dumps import dump
 from tests.images import image_of, numbered
 from tests.reference import Reference
 from tests.staged import Held, in_steps, overlays_in, whole
-from tests.strategies import ADDRESSES, HOSTS, LAW, THOROUGH, examples
+from tests.strategies import ADDRESSES, HOSTS
 from tests.updates import topic
 
 TOPIC = ResourceType.TOPIC
@@ -129,19 +130,8 @@ def assert_equal_with_any_room(
     assert_as_the_reference(image, acls, asked)
 
 
-@pytest.mark.slow
 @given(stores, asked_names, rooms, configs)
-@LAW
 def test_any_room_for_lengths_gives_the_same_answers(
-    acls: list[AclBinding], asked: list[str], room: int, config: AuthorizerConfig
-) -> None:
-    assert_equal_with_any_room(acls, asked, room, config)
-
-
-@pytest.mark.slow
-@given(stores, asked_names, rooms, configs)
-@THOROUGH
-def test_any_room_for_lengths_gives_the_same_answers_thoroughly(
     acls: list[AclBinding], asked: list[str], room: int, config: AuthorizerConfig
 ) -> None:
     assert_equal_with_any_room(acls, asked, room, config)
@@ -162,18 +152,9 @@ def assert_changes_are_seen_at_once(base: Sequence[AclBinding], toggled: Sequenc
         dump(image.index)
 
 
-@given(stores, st.lists(prefixes, max_size=8), rooms)
-@settings(LAW, max_examples=examples(15))
-def test_a_change_is_seen_in_the_next_answer(base: list[AclBinding], toggled: list[AclBinding], room: int) -> None:
-    assert_changes_are_seen_at_once(base, [*toggled, *base[:4], *toggled[::2]], room)
-
-
-@pytest.mark.slow
 @given(stores, st.lists(prefixes, max_size=20), rooms)
-@settings(THOROUGH, max_examples=100)
-def test_a_change_is_seen_in_the_next_answer_thoroughly(
-    base: list[AclBinding], toggled: list[AclBinding], room: int
-) -> None:
+@settings(max_examples=budget("law of whole stores"))
+def test_a_change_is_seen_in_the_next_answer(base: list[AclBinding], toggled: list[AclBinding], room: int) -> None:
     assert_changes_are_seen_at_once(base, [*toggled, *base[:10], *toggled[::2]], room)
 
 
@@ -197,19 +178,9 @@ def assert_staged_as_at_once(base: Sequence[AclBinding], toggled: Sequence[AclBi
         assert not overlays_in(steps)
 
 
-@pytest.mark.slow
-@given(stores, st.lists(prefixes, max_size=12, unique=True), rooms)
-@settings(LAW, max_examples=12)
-def test_a_staged_transaction_is_the_same_as_one_at_once(
-    base: list[AclBinding], toggled: list[AclBinding], room: int
-) -> None:
-    assert_staged_as_at_once(base, toggled, room)
-
-
-@pytest.mark.slow
 @given(stores, st.lists(prefixes, max_size=30, unique=True), rooms)
-@settings(THOROUGH, max_examples=150)
-def test_a_staged_transaction_is_the_same_as_one_at_once_thoroughly(
+@settings(max_examples=budget("law of whole stores"))
+def test_a_staged_transaction_is_the_same_as_one_at_once(
     base: list[AclBinding], toggled: list[AclBinding], room: int
 ) -> None:
     assert_staged_as_at_once(base, toggled, room)

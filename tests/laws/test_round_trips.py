@@ -18,8 +18,7 @@ from app.formats.acl_entries import FormatLimitError
 from app.formats.csv_cells import is_formula, marked
 from app.formats.registry import FORMATS, AclFormat, format_named, recognise
 from tests.acl_sets import bindings_of, plain_binding, problems_of, random_binding, written
-
-SETS = 1_000
+from tests.budgets import seeds
 
 _LATE = (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS, AclOperation.TWO_PHASE_COMMIT)
 _FEW_TYPES = (ResourceType.DELEGATION_TOKEN, ResourceType.USER)
@@ -103,11 +102,11 @@ def refusal(acl_format: AclFormat, bindings: list[AclBinding], out: io.StringIO)
     return None
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("acl_format", FORMATS, ids=lambda each: each.name)
-def test_a_thousand_random_sets_survive_or_the_limit_is_named(acl_format: AclFormat) -> None:
+def test_random_sets_survive_or_the_limit_is_named(acl_format: AclFormat) -> None:
     said = refused = 0
-    for seed in range(SETS):
+    drawn = seeds("round trips")
+    for seed in drawn:
         bindings = random_set(seed)
         raw, sayable = what_can_be_said(acl_format, bindings)
         assert not any(BEYOND[acl_format.name](each) for each in sayable)
@@ -117,7 +116,7 @@ def test_a_thousand_random_sets_survive_or_the_limit_is_named(acl_format: AclFor
             assert recognise(raw[:65_536]) is acl_format, seed
         said += len(found)
         refused += len(bindings) - len(found)
-    assert said > SETS
+    assert said > len(drawn)
     assert (refused > 0) is (BEYOND[acl_format.name] is not nothing)
     assert (acl_format.limits == "") is (BEYOND[acl_format.name] is nothing)
 
@@ -164,7 +163,7 @@ def test_words_that_this_version_does_not_know_are_never_written(subtests: pytes
 
 
 def test_pythons_csv_reads_the_same() -> None:
-    for seed in range(200):
+    for seed in seeds("round trips"):
         bindings = random_set(seed)
         rows = list(csv.reader(io.StringIO(written(format_named("csv"), bindings).decode(), newline=""), strict=True))
         mark = "'" if any(is_formula(text) for each in bindings for text in texts(each)) else ""
@@ -187,7 +186,7 @@ def test_pythons_csv_reads_the_same() -> None:
 
 
 def test_pythons_json_reads_the_same() -> None:
-    for seed in range(200):
+    for seed in seeds("round trips"):
         bindings = random_set(seed)
         batch = json.loads(written(format_named("confluent"), bindings))
         body = json.loads(written(format_named("klamm"), bindings))
@@ -201,11 +200,10 @@ def test_pythons_json_reads_the_same() -> None:
         ]
 
 
-@pytest.mark.slow
 def test_safe_load_reads_the_same() -> None:
     """PyYAML's own constructor, which shares no code with the reader but the parser."""
     said = 0
-    for seed in range(200):
+    for seed in seeds("round trips"):
         raw, sayable = what_can_be_said(format_named("strimzi"), random_set(seed))
         found = []
         for user in yaml.safe_load_all(raw):

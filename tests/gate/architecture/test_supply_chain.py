@@ -141,7 +141,6 @@ def test_what_serves_is_locked_alike_for_serving_and_for_testing() -> None:
         assert pin.hashes == tested[name].hashes, name
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("lock", "is_pipeline"), [("requirements.lock", False), ("requirements-spark.lock", True)])
 def test_nothing_is_imported_that_only_tests_have(lock: str, is_pipeline: bool) -> None:  # noqa: FBT001 - a parameter
     locked = _pins(lock)
@@ -351,7 +350,6 @@ def test_jars_scripts_and_images_that_could_not_be_looked_at_are_never_clean(
     assert re.search(rf"^audit: NOT CHECKED, which is not 'clean': {told}", done.stderr, re.MULTILINE)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("probe", "lock"),
     [

@@ -69,7 +69,6 @@ def assert_refused(outcome: object, least: int) -> None:
     assert "fewer" in outcome.message
 
 
-@pytest.mark.long
 async def test_what_no_transaction_holds_is_refused_with_its_size_and_leaves_nothing(subject: Subject) -> None:
     too_long = [*long_names("a"), *long_names("b")]
     value = "User:" + "x" * MAX_TRANSACTION_BYTES
@@ -90,7 +89,6 @@ async def test_what_no_transaction_holds_is_refused_with_its_size_and_leaves_not
         assert reader.configs == {}
 
 
-@pytest.mark.long
 async def test_calls_that_no_transaction_holds_together_are_written_one_after_the_other(subject: Subject) -> None:
     first = await in_turn(
         subject,
@@ -112,7 +110,6 @@ async def test_calls_that_no_transaction_holds_together_are_written_one_after_th
     assert max(await sizes(subject)) <= MAX_TRANSACTION_BYTES
 
 
-@pytest.mark.long
 async def test_a_transaction_may_be_just_as_long_as_the_bound(subject: Subject) -> None:
     def record(binding: AclBinding) -> Record:
         return AccessControlEntryRecord(1, 1, StandardAcl(UUID(int=1), binding), BIRTH, ACTOR, GENESIS_HASH)
@@ -141,7 +138,6 @@ async def make_long_ending(subject: Subject, *calls: list[AclBinding]) -> None:
         await asyncio.sleep(0.05)
 
 
-@pytest.mark.long
 async def test_of_ended_acls_as_many_are_removed_as_a_transaction_holds(subject: Subject) -> None:
     await make_long_ending(subject, long_names("a"), long_names("b"))
 
@@ -157,7 +153,6 @@ async def test_of_ended_acls_as_many_are_removed_as_a_transaction_holds(subject:
     assert max(await sizes(subject)) <= MAX_TRANSACTION_BYTES
 
 
-@pytest.mark.long
 async def test_an_expiry_for_which_nothing_is_left_comes_next(subject: Subject) -> None:
     await make_long_ending(subject, long_names("a", 10))
     full = [*long_names("b", 522)]
@@ -168,7 +163,6 @@ async def test_an_expiry_for_which_nothing_is_left_comes_next(subject: Subject) 
     assert turns[1] == [ExpireAclsOutcome(10)]
 
 
-@pytest.mark.long
 async def test_a_batch_that_no_transaction_holds_is_refused_whole(subject: Subject) -> None:
     too_long = batch([*long_names("a"), *long_names("b")])
 
@@ -182,7 +176,6 @@ async def test_a_batch_that_no_transaction_holds_is_refused_whole(subject: Subje
     assert len(await subject.acls()) == HALF
 
 
-@pytest.mark.long
 async def test_a_deletion_counts_what_its_filters_list(subject: Subject) -> None:
     await in_turn(subject, create(*long_names("a")))
     once = AclBindingFilter(principal="User:alice", pattern_type=PatternType.LITERAL)

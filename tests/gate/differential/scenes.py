@@ -1,15 +1,10 @@
 """What a line of the vectors sets up: a configuration, an image, and the plain-scan reference beside it."""
 
-import pytest
-
 from app.core.image import AuthorizerImage
 from app.core.kafka.configs import AuthorizerConfig, parse_configs
 from tests.images import acl_of, image_of
 from tests.reference import Reference
 from tests.vectors.loader import Line
-
-SHARES = [pytest.param(10, id="tenth"), pytest.param(1, id="all", marks=pytest.mark.slow)]
-"""Every how manieth line to ask: an evenly drawn tenth in every run, all of them in the full one."""
 
 
 def config_of(line: Line) -> AuthorizerConfig:

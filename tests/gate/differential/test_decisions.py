@@ -3,16 +3,17 @@
 from collections.abc import Callable, Iterator
 from typing import ParamSpec
 
-import pytest
-
 from app.core.authorize import Authorization
 from app.core.image import AuthorizerImage
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.errors import AuthorizerNotReadyException, InvalidRequestException
 from app.core.kafka.hosts import ClientAddress, parse_address
 from app.core.kafka.operations import from_bit_field, supported_operations, to_bit_field, to_int32
-from tests.gate.differential.scenes import SHARES, image_in, reference_in
+from tests.budgets import budget
+from tests.gate.differential.scenes import image_in, reference_in
 from tests.vectors.loader import Line, lines
+
+EVERY = budget("lines of the vectors")
 
 P = ParamSpec("P")
 
@@ -56,9 +57,8 @@ def differences(line: Line, answers: str) -> Iterator[str]:
                 yield f"{place(line)}: {request['principal']} {action}: {answer}, not {expected}"
 
 
-@pytest.mark.parametrize("every", SHARES)
-def test_authorize_answers_as_kafka(every: int) -> None:
-    assert [each for line in lines("authorize", every) for each in differences(line, "expected")] == []
+def test_authorize_answers_as_kafka() -> None:
+    assert [each for line in lines("authorize", EVERY) for each in differences(line, "expected")] == []
 
 
 def test_where_kafka_breaks_its_rules_authorize_follows_the_rules() -> None:
@@ -100,9 +100,8 @@ def differences_by_resource_type(line: Line) -> Iterator[str]:
             yield f"{place(line)}: {request['principal']} {check}: {answer}, not {expected}"
 
 
-@pytest.mark.parametrize("every", SHARES)
-def test_authorize_by_resource_type_answers_as_kafka(every: int) -> None:
-    assert [each for line in lines("by_resource_type", every) for each in differences_by_resource_type(line)] == []
+def test_authorize_by_resource_type_answers_as_kafka() -> None:
+    assert [each for line in lines("by_resource_type", EVERY) for each in differences_by_resource_type(line)] == []
 
 
 def authorized_operations(image: AuthorizerImage, principal: str, address: ClientAddress, resource: Line) -> str:
@@ -124,10 +123,9 @@ def differences_in_authorized_operations(line: Line) -> Iterator[str]:
                 yield f"{place(line)}: {request['principal']} {resource}: {answer}, not {wanted}"
 
 
-@pytest.mark.parametrize("every", SHARES)
-def test_authorized_operations_answers_as_kafka(every: int) -> None:
+def test_authorized_operations_answers_as_kafka() -> None:
     found = [
-        each for line in lines("authorized_operations", every) for each in differences_in_authorized_operations(line)
+        each for line in lines("authorized_operations", EVERY) for each in differences_in_authorized_operations(line)
     ]
     assert found == []
 

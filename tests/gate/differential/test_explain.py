@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 
-import pytest
-
 from app.core.explain.misses import Question
 from app.core.explain.why import smallest_acl
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.errors import AuthorizerNotReadyException
 from app.core.kafka.hosts import parse_address
 from tests.advice import broken_promises, explained
-from tests.gate.differential.scenes import SHARES, image_in
+from tests.budgets import budget
+from tests.gate.differential.scenes import image_in
 from tests.vectors.loader import Line, lines
+
+EVERY = budget("lines of the vectors")
 
 
 def questions_in(line: Line, answers: str) -> Iterator[tuple[Question, str]]:
@@ -42,9 +43,8 @@ def differences(line: Line, answers: str) -> Iterator[str]:
         yield from (f"{where}: {each}" for each in broken_promises(image, asked, found))
 
 
-@pytest.mark.parametrize("every", SHARES)
-def test_explain_agrees_with_kafka_and_its_advice_holds(every: int) -> None:
-    assert [each for line in lines("authorize", every) for each in differences(line, "expected")] == []
+def test_explain_agrees_with_kafka_and_its_advice_holds() -> None:
+    assert [each for line in lines("authorize", EVERY) for each in differences(line, "expected")] == []
 
 
 def test_where_kafka_breaks_its_rules_explain_follows_the_rules() -> None:
@@ -52,7 +52,6 @@ def test_where_kafka_breaks_its_rules_explain_follows_the_rules() -> None:
     assert found == []
 
 
-@pytest.mark.slow
 def test_the_vectors_ask_for_every_kind_of_advice() -> None:
     """Otherwise the tests above would show less than they say."""
     kinds: set[tuple[bool, ...]] = set()

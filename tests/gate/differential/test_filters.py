@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 
-import pytest
-
 from app.core.image import AuthorizerImage
 from app.core.index.search import search
 from app.core.index.table import sort_key
 from app.core.index.tree import AclIndex
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import validate_filter
-from tests.gate.differential.scenes import SHARES
+from tests.budgets import budget
 from tests.images import acl_of, filter_of, image_of
 from tests.vectors.loader import Line, lines
+
+EVERY = budget("lines of the vectors")
 
 
 def found(index: AclIndex, acl_filter: AclBindingFilter) -> list[str]:
@@ -57,9 +57,8 @@ def differences(line: Line) -> Iterator[str]:
         yield f"line {line['n']}: left {left}"
 
 
-@pytest.mark.parametrize("every", SHARES)
-def test_filters_describe_and_delete_as_kafka(every: int) -> None:
-    assert [each for line in lines("filters", every) for each in differences(line)] == []
+def test_filters_describe_and_delete_as_kafka() -> None:
+    assert [each for line in lines("filters", EVERY) for each in differences(line)] == []
 
 
 def test_filter_matches_one_binding_at_a_time_as_kafka() -> None:

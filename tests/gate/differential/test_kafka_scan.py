@@ -12,14 +12,13 @@ from app.core.kafka.hosts import parse_address
 from tests.bench.kafka_scan import KafkaScan
 from tests.bench.workload import cidr, nested, onetopic, realistic
 from tests.images import image_of, numbered
-from tests.strategies import ASKED_NAMES, CONCRETE_OPERATIONS, CONCRETE_TYPES, LAW, binding_lists, callers
+from tests.strategies import ASKED_NAMES, CONCRETE_OPERATIONS, CONCRETE_TYPES, binding_lists, callers
 
 _questions = st.tuples(
     st.sampled_from(CONCRETE_OPERATIONS), st.sampled_from(CONCRETE_TYPES), st.sampled_from(ASKED_NAMES)
 )
 
 
-@LAW
 @given(binding_lists, callers, st.lists(_questions, min_size=1, max_size=20))
 def test_scan_answers_as_core(
     bindings: list[AclBinding], caller: tuple[str, str], questions: Sequence[tuple[int, int, str]]

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
-import pytest
-
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.operations import supported_operations
-from tests.gate.differential.scenes import SHARES, reference_in
+from tests.budgets import budget
+from tests.gate.differential.scenes import reference_in
 from tests.vectors.loader import Line, lines
+
+EVERY = budget("lines of the vectors")
 
 
 def word(*, allowed: bool) -> str:
@@ -29,9 +30,8 @@ def differences(line: Line, answers: str) -> Iterator[str]:
                 yield f"line {line['n']}: {request['principal']} {action}: not {expected}"
 
 
-@pytest.mark.parametrize("every", SHARES)
-def test_reference_authorizes_as_kafka(every: int) -> None:
-    loaded = (line for line in lines("authorize", every) if line.get("loaded", True))
+def test_reference_authorizes_as_kafka() -> None:
+    loaded = (line for line in lines("authorize", EVERY) if line.get("loaded", True))
     assert [each for line in loaded for each in differences(line, "expected")] == []
 
 
@@ -53,15 +53,13 @@ def differences_by_resource_type(line: Line) -> Iterator[str]:
                 yield f"line {line['n']}: {request['principal']} {check}: not {expected}"
 
 
-@pytest.mark.parametrize("every", SHARES)
-def test_reference_authorizes_by_resource_type_as_kafka(every: int) -> None:
-    loaded = (line for line in lines("by_resource_type", every) if line.get("loaded", True))
+def test_reference_authorizes_by_resource_type_as_kafka() -> None:
+    loaded = (line for line in lines("by_resource_type", EVERY) if line.get("loaded", True))
     assert [each for line in loaded for each in differences_by_resource_type(line)] == []
 
 
-@pytest.mark.parametrize("every", SHARES)
-def test_reference_knows_kafkas_authorized_operations(every: int) -> None:
-    for line in lines("authorized_operations", every):
+def test_reference_knows_kafkas_authorized_operations() -> None:
+    for line in lines("authorized_operations", EVERY):
         reference = reference_in(line, zero_is_nowhere=True)
         for request in line["requests"] if line.get("loaded", True) else ():
             host = request.get("host_address", request["host"])

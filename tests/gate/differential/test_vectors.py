@@ -23,7 +23,6 @@ def answers_in(line: Line) -> int:
         ("supported_operations", 6, 6),
     ],
 )
-@pytest.mark.slow
 def test_no_line_and_no_answer_is_missing(name: str, lines_in_file: int, answers: int) -> None:
     held = list(lines(name))
     assert len(held) == lines_in_file

@@ -37,6 +37,7 @@ from app.store.engine import Connection
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.reading.past import PostgresPast
 from app.store.writing.acl_store import PostgresAclStore
+from tests.budgets import seeds
 from tests.contexts import Unchecked
 from tests.fakes import FakeStore
 from tests.histories import OPERATIONS, PRINCIPALS, TYPES, records_of, some_filter, write_history
@@ -200,7 +201,7 @@ async def test_answers_of_the_past_equal_core_on_the_image_of_then(
     monkeypatch.setattr("app.runtime.past._STRETCH", 20)
     # Some moments are recent, and most are not.
     monkeypatch.setattr("app.store.reading.state._RECENT", 25)
-    await compare(world, range(10), 100)
+    await compare(world, seeds("histories"), 100)
 
 
 async def test_a_list_of_a_recent_moment_does_not_read_the_history_before_it(
@@ -231,17 +232,6 @@ async def test_a_list_of_a_recent_moment_does_not_read_the_history_before_it(
         cursor = page.next_cursor
     assert found == expected.acl_count
     assert len(asked) <= expected.acl_count // 20 + len(NAMES)
-
-
-@pytest.mark.full("long draws")
-@pytest.mark.parametrize("first", range(10, 300, 29))
-async def test_many_answers_of_the_past_equal_core_on_the_image_of_then(
-    world: World, monkeypatch: pytest.MonkeyPatch, first: int
-) -> None:
-    monkeypatch.setattr("app.runtime.past._STRETCH", 20)
-    # Some moments are recent, and most are not.
-    monkeypatch.setattr("app.store.reading.state._RECENT", 25)
-    await compare(world, range(first, first + 29), 100)
 
 
 async def test_what_is_trimmed_is_refused_and_the_rest_is_answered_as_before(world: World) -> None:

@@ -57,7 +57,7 @@ async def check(database: Connection, bindings: Sequence[AclBinding], wanted: Se
     ]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=list(HealthCheck))
 @given(bindings=binding_lists, wanted=st.lists(filters, min_size=1, max_size=12))
 async def test_sql_and_core_agree_on_random_sets(
     database: Connection, bindings: list[AclBinding], wanted: list[AclBindingFilter]

@@ -37,7 +37,6 @@ FORGOTTEN = (
 CHECKED = "authorizer.rights.authorization(speak(caller, body, None))"
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_way_in_that_forgets_the_check_of_the_caller_does_not_type_check(tmp_path: Path) -> None:
     files = {}

@@ -100,7 +100,6 @@ print(document["components"]["schemas"]["MoonsRequest"]["properties"])
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("edits", "program", "expected", "row"),
     [

@@ -99,7 +99,6 @@ def test_it_goes_on_where_a_stream_broke_and_begins_anew_where_it_must(program: 
     assert "403" in (tmp_path / "out").read_text()
 
 
-@pytest.mark.full("the examples that watch, on a real service")
 def test_it_sees_the_changes_of_a_real_service(program: list[str], tmp_path: Path) -> None:
     with over_socket("--data-dir", str(tmp_path / "data")) as service:
         service.ready()

@@ -6,12 +6,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.slow
 def test_every_file_of_the_rooms_is_in_the_wheel(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 NOT_BUILT = 3
 
 # MkDocs is fetched first.
-pytestmark = [pytest.mark.full("image, wheel, and tools that are fetched"), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 def build(root: Path, site: Path) -> subprocess.CompletedProcess[str]:

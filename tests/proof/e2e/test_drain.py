@@ -35,9 +35,7 @@ from tests.proof.e2e.workers import (
 )
 
 # These stories need a process of their own, the others are in cli/test_server.py and process of tests/gate/unit.
-_MORE = pytest.mark.full("drain in more of its forms")
-_ONE_OR_TWO = pytest.mark.parametrize("count", [1, pytest.param(2, marks=_MORE)])
-_TWO_OR_ONE = pytest.mark.parametrize("count", [pytest.param(1, marks=_MORE), 2])
+_ONE_OR_TWO = pytest.mark.parametrize("count", [1, 2])
 
 FOR_EVER = {"KLAMM_DRAIN_MS": "300000"}
 A_MOMENT = {"KLAMM_DRAIN_MS": "300"}
@@ -45,7 +43,7 @@ QUESTION: Json = {"context": context("User:alice"), "actions": [action("orders")
 ANSWER = ["ALLOWED", "DENIED"]
 
 
-@pytest.fixture(params=[1, pytest.param(2, marks=_MORE)], ids=["one process", "two workers"])
+@pytest.fixture(params=[1, 2], ids=["one process", "two workers"])
 def served(request: pytest.FixtureRequest, folder: Path) -> Iterator[Process]:
     """A service on an embedded PostgreSQL that knows an ACL, and drains for ever."""
     with over_socket("--workers", str(request.param), "--data-dir", str(folder), settings=FOR_EVER) as service:
@@ -126,7 +124,7 @@ def ended_in_order(service: Process, folder: Path) -> None:
     assert [line for line in service.lines if " ERROR " in line or " WARN" in line or "Traceback" in line] == []
 
 
-@pytest.mark.parametrize("sig", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=_MORE)])
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_the_drain_time(served: Process, folder: Path, sig: signal.Signals) -> None:
     told_to_drain(served)
     assert served.stop(sig) == 0
@@ -139,7 +137,7 @@ def test_ctrl_c_does_not_drain(served: Process, folder: Path) -> None:
     ended_in_order(served, folder)
 
 
-@_TWO_OR_ONE
+@_ONE_OR_TWO
 def test_updates_and_decisions_flow_until_the_socket_closes(folder: Path, count: int) -> None:
     variables = {"KLAMM_DRAIN_MS": "1500"}
     acknowledged: list[str] = []
@@ -211,7 +209,7 @@ def waiting_in(service: Process) -> float:
 
 
 @_ONE_OR_TWO
-@pytest.mark.parametrize("part", [pytest.param("line", marks=_MORE), pytest.param("head", marks=_MORE), "body"])
+@pytest.mark.parametrize("part", ["line", "head", "body"])
 def test_a_request_that_is_half_received_when_the_drain_time_is_over_is_answered(
     store: Store, count: int, part: str
 ) -> None:
@@ -243,7 +241,6 @@ def test_a_request_that_is_half_received_when_the_drain_time_is_over_is_answered
         assert service.stop() == 0
 
 
-@_MORE
 def test_a_broker_that_waits_to_start_is_answered_at_once_as_it_waits_in_vain(closed: Store) -> None:
     endpoint = {"listener_name": "EXTERNAL", "security_protocol": "SSL", "host": "k", "port": 9093}
     with replica_on(closed.dsn, **FOR_EVER) as service, ThreadPoolExecutor(1) as pool:
@@ -282,7 +279,6 @@ def takers(service: Process) -> set[int | None]:
         return {holder_of(port, service) for port in ports}
 
 
-@_MORE
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
 def test_workers_that_are_sent_the_signal_as_well_end_as_one(store: Store, sig: signal.Signals) -> None:
     """Whoever minds a group of processes, as systemd does, sends SIGTERM to all of them: that is one, not two."""
@@ -306,7 +302,6 @@ def test_workers_that_are_sent_the_signal_as_well_end_as_one(store: Store, sig: 
     assert "worker_ended" not in said
 
 
-@_MORE
 def test_a_worker_that_is_ended_alone_does_not_make_the_others_drain(store: Store) -> None:
     with ready(service_of(2, store.dsn, **FOR_EVER), 2) as service:
         with Probing(service) as probing:
@@ -319,7 +314,6 @@ def test_a_worker_that_is_ended_alone_does_not_make_the_others_drain(store: Stor
         assert service.stop(signal.SIGINT) == 0
 
 
-@_MORE
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_unix_socket_is_served_on_too(store: Store, tmp_path: Path, count: int) -> None:
     path = tmp_path / "klamm.sock"

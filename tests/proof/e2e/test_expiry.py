@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.asking_again import client_of
 from tests.klamm import LIMIT_S, Json, Process, acl, action, context, wait_until
@@ -105,7 +104,6 @@ def allow_until(ends_at: int, service: Process, *others: Process) -> None:
         wait_until(lambda each=each: each.authorize("User:alice", action("orders")) == ["ALLOWED"], "it is known")  # type: ignore[misc]
 
 
-@pytest.mark.full("a million answers")
 def test_a_million_answers_by_clocks_that_are_an_hour_off_and_one_record_removes_it(
     store: Store, tmp_path: Path
 ) -> None:
@@ -122,7 +120,6 @@ def test_a_million_answers_by_clocks_that_are_an_hour_off_and_one_record_removes
         assert removals(store) == 1
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 def test_an_allow_ends_while_postgresql_is_away_also_for_who_was_frozen_over_the_end(
     store: Store, tmp_path: Path
 ) -> None:

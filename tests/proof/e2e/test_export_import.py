@@ -160,7 +160,6 @@ def test_nobody_there_is_told_with_how_far_it_came(tmp_path: Path) -> None:
     assert told.endswith("once that is fixed, run the same command again to resume")
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
 def test_an_import_that_was_cut_off_is_carried_on(sig: signal.Signals, service: Process, tmp_path: Path) -> None:
     source = tmp_path / "acls.jsonl"

@@ -109,7 +109,6 @@ def test_readers_of_a_follower_see_what_the_stores_own_readers_see(chain: Chain)
             whole.until(last)
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 def test_a_follower_outlives_its_upstream_and_follows_it_again(store: Store) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -385,7 +384,6 @@ def test_what_needs_the_database_is_refused_where_there_is_none(arguments: list[
     assert words in run_.stderr
 
 
-@pytest.mark.full("a follower's workers")
 def test_each_worker_follows_by_itself(service: Process) -> None:
     with over_socket("--upstream", service.url, "--workers", "2") as near:
         near.ready()

@@ -112,7 +112,6 @@ def test_a_replica_follows_an_import_without_loading_anew(
     assert {record.actor for record in outside.records()[2:]} == {"User:loader"}
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 def test_killed_again_and_again_it_carries_on_until_all_is_in(
     path: Path, migrated_database_url: str, outside: Outside
 ) -> None:
@@ -156,7 +155,6 @@ def test_ctrl_c_ends_it_after_the_batch_under_way(path: Path, migrated_database_
     assert outside.acls() == history.acls
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 @pytest.mark.parametrize("to_be_stopped", [False, True])
 def test_postgresql_may_go_and_come_back(path: Path, store: Store, *, to_be_stopped: bool) -> None:
     some = bindings(FEW)

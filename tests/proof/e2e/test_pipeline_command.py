@@ -70,7 +70,6 @@ def test_a_job_reads_the_services_own_database(data_dir: Path, tmp_path: Path) -
     assert password not in ended.stdout + ended.stderr
 
 
-@pytest.mark.full("long stories on Spark")
 def test_a_first_night_without_a_decision_ends_well_and_its_mends_reach_the_service(
     service: Process, data_dir: Path, tmp_path: Path
 ) -> None:

@@ -131,7 +131,6 @@ def klamm_serve(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_in_the_middle_of_the_start_leaves_nothing_running_and_a_folder_to_start_from(
     folder: Path, sig: signal.Signals
@@ -154,7 +153,6 @@ def test_a_signal_in_the_middle_of_the_start_leaves_nothing_running_and_a_folder
         assert service.post("/v1/authorize", QUESTION)["results"] == ANSWER
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 def test_sigterm_ends_a_postgresql_that_stands_still(tmp_path: Path) -> None:
     """One's postmaster is frozen, the other's backends are; they are ended at the same time, as it takes a while."""
     folders = [tmp_path / "postmaster", tmp_path / "backends"]

@@ -17,7 +17,6 @@ ME = "User:orders-api"
 
 pytestmark = [
     pytest.mark.timeout(1_800),
-    pytest.mark.full("the pipeline's demo"),
     pytest.mark.skipif(
         shutil.which("java") is None and not os.environ.get("JAVA_HOME"),
         reason="no Java: install a JDK 17, 21 or 25, or klamm[spark-jvm]",

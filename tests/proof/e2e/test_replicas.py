@@ -81,7 +81,6 @@ def test_a_change_shows_elsewhere_without_a_poll(one: Process, migrated_database
     _log_times("acknowledged -> seen elsewhere", times)
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 @pytest.mark.parametrize("settings", [{}, NEVER_POLLS], ids=["", "without a poll"])
 def test_a_change_shows_elsewhere_if_the_listening_connection_was_just_killed(
     one: Process, migrated_database_url: str, outside: Outside, settings: dict[str, str]

@@ -12,7 +12,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
-import pytest
 
 from app.store.migrate import _LOCK_KEY
 from tests.klamm import LIMIT_S, ROOT, Process, acl, action, replica_on, wait_until
@@ -68,7 +67,6 @@ _NO_ANSWERS = {"ConnectError", "ReadError", "RemoteProtocolError", "AUTHORIZER_N
 """A replica whose core is busy elsewhere for a quarter of a second is overloaded."""
 
 
-@pytest.mark.full("grids of faults")
 def test_replicas_that_restart_under_load_answer_rightly_or_not_at_all(migrated_database_url: str) -> None:
     keepers = [Keeper(f"keeper-{each}") for each in range(3)]
     names = [key.name for keeper in keepers for key in keeper.keys]

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.klamm import Process, acl, action, context, over_socket, replica_on, wait_until
 from tests.postgres import Store, sql
 from tests.proof.e2e.probes import metric, status, verbose
@@ -67,7 +65,6 @@ def test_a_start_without_postgresql_and_its_return(store: Store, tmp_path: Path)
         assert service.authorize("User:alice", action("new")) == ["ALLOWED"]
 
 
-@pytest.mark.full("grids of faults")
 def test_workers_all_start_from_the_file_that_one_of_them_writes(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "state"
     with service_of(2, store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
@@ -105,7 +102,6 @@ def test_a_store_put_back_meanwhile_is_loaded_anew(store: Store, tmp_path: Path)
         assert service.authorize("User:alice", action("orders"), at_least=token) == ["ALLOWED"]
 
 
-@pytest.mark.full("grids of faults")
 def test_a_file_that_is_too_old_is_no_start(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "state"
     with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
@@ -157,7 +153,6 @@ def test_a_follower_starts_while_its_upstream_is_away_and_follows_it_again(store
             assert metric(follower, "image_loads_total") == 0
 
 
-@pytest.mark.full("grids of faults")
 def test_a_file_sealed_with_another_key_is_no_start(store: Store, tmp_path: Path) -> None:
     folder, key = tmp_path / "state", tmp_path / "key"
     key.write_text("k" * 64)

@@ -9,7 +9,6 @@ from pathlib import Path
 from uuid import UUID
 
 import httpx
-import pytest
 
 from app.cli.state_file import state_of
 from app.core.index.search import search
@@ -65,7 +64,6 @@ def restored(folder: Path, store: Store) -> Restored | None:
     return asyncio.run(restore(RuntimeOptions(state=state), AuthorizerConfig(), Metrics()))
 
 
-@pytest.mark.full("grids of faults")
 def test_killed_again_and_again_while_it_is_written(store: Store, tmp_path: Path) -> None:
     folder, newest = tmp_path / "state", -1
     for number in range(ROUNDS):

@@ -275,7 +275,7 @@ def test_who_may_watch_and_until_when(guarded: tuple[Process, dict[str, str]], t
         assert by_role.ended() == "caller"
 
 
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.full("watch over several workers"))])
+@pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_drain_ends_the_streams_with_their_token(migrated_database_url: str, workers: str) -> None:
     variables = {"KLAMM_DRAIN_MS": "300000", "KLAMM_DATABASE_URL": migrated_database_url}
     with over_socket("--workers", workers, settings=variables) as service:

@@ -74,7 +74,6 @@ def test_who_signs_out_has_signed_out_of_every_worker_also_of_one_that_is_starte
                 assert "User:carol" not in client.get("/console", headers=copied).text
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 def test_a_worker_that_dies_breaks_its_own_connections_only_and_takes_new_ones_when_it_has_loaded(store: Store) -> None:
     with ready(service_of(2, store.dsn), 2) as service, connections(service, 16) as clients:
         service.create(acl("orders"))
@@ -237,7 +236,6 @@ def test_nothing_outlives_a_sigkill_of_the_supervisor(tmp_path: Path) -> None:
     assert "postgresql://" not in "\n".join(service.lines)
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 def test_ctrl_c_ends_all_of_it_quietly_whenever_it_comes(store: Store) -> None:
     for delay_s, impatient in ((0.0, True), (0.1, False), (0.3, True), (1.5, True)):
         with Group(["--workers", "2"], {"KLAMM_DATABASE_URL": store.dsn}) as group:
@@ -253,7 +251,6 @@ def test_ctrl_c_ends_all_of_it_quietly_whenever_it_comes(store: Store) -> None:
             assert not is_there(int(pid))
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 def test_a_signal_to_a_worker_that_still_starts_is_not_lost_and_ends_it_in_order(store: Store) -> None:
     with Group(["--workers", "2"], {"KLAMM_DATABASE_URL": store.dsn}) as group:
         for sig, delay_s in ((signal.SIGINT, 0.15), (signal.SIGTERM, 0.0)):
@@ -267,7 +264,6 @@ def test_a_signal_to_a_worker_that_still_starts_is_not_lost_and_ends_it_in_order
     assert "Traceback" not in said
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
 def test_no_worker_outlives_a_start_that_is_broken_off(store: Store, sig: signal.Signals) -> None:
     for delay_s in (0.0, 0.2):
@@ -283,7 +279,6 @@ def test_no_worker_outlives_a_start_that_is_broken_off(store: Store, sig: signal
         wait_until(lambda these=workers: not any(map(is_there, these)), "no worker is left")  # type: ignore[misc]  # the default binds the loop's variable
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 def test_workers_that_die_before_they_can_serve_end_the_service_with_a_reason(closed: Store) -> None:
     service = service_of(2, closed.dsn)
     killed: set[int] = set()
@@ -305,7 +300,6 @@ def test_workers_that_die_before_they_can_serve_end_the_service_with_a_reason(cl
     assert not any(is_there(pid) for _, pid in starts(service))
 
 
-@pytest.mark.full("kills, signals and frozen processes")
 def test_a_worker_that_drains_alone_is_replaced(store: Store) -> None:
     with ready(service_of(2, store.dsn), 2) as service, Probing(service) as probing:
         service.create(acl("orders"))

@@ -11,7 +11,7 @@ CHANGES = int(os.environ.get("KLAMM_TEST_HISTORY_CHANGES", "30000"))
 """`KLAMM_TEST_HISTORY_CHANGES=1000000` tells the long story, of 200 harms or so, and of half an hour on idle cores."""
 HARM_EVERY_S = max(3.0, CHANGES / 100_000)
 
-pytestmark = [pytest.mark.full("grids of faults"), pytest.mark.timeout(4_000)]
+pytestmark = pytest.mark.timeout(4_000)
 
 
 def test_all_that_clients_were_told_can_have_happened(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_spectral_and_redocly_find_no_errors_in_the_document() -> None:
     if shutil.which("npx") is None:

@@ -186,7 +186,6 @@ async def until_writers_wait(database: Connection, number: int) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.full("grids of faults")
 @pytest.mark.timeout(900)
 def test_a_data_directory_put_back_again_and_again(tmp_path: Path) -> None:
     with EmbeddedPostgres(new_folder(tmp_path / "data")) as server:

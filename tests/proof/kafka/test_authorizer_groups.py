@@ -138,7 +138,6 @@ def test_a_real_service_answers_and_logs_alike(authorizer: Authorizer, tmp_path:
     assert any(who == "User:alice" and groups != "None" and by != "None" for who, _, groups, *_, by in of_service)
 
 
-@pytest.mark.full("a real broker")
 def test_a_brokers_principal_builder_names_groups_and_controllers_hear_of_them(
     authorizer: Authorizer, tmp_path: Path
 ) -> None:

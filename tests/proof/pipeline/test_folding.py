@@ -29,9 +29,7 @@ def _manifests(spark: SparkSession, home: Path) -> Iterator[tuple[str, dict[str,
         yield path, read_documents(spark, path)[0]
 
 
-@pytest.mark.parametrize(
-    "seed", [31, *(pytest.param(seed, marks=pytest.mark.full("long draws")) for seed in range(32, 40))]
-)
+@pytest.mark.parametrize("seed", range(31, 40))
 async def test_folded_from_any_snapshot_it_is_what_core_makes_of_all_records(
     spark: SparkSession, tmp_path: Path, store_url: str, seed: int
 ) -> None:

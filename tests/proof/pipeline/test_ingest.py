@@ -198,7 +198,6 @@ ingest.run(JobContext(spark, Home(sys.argv[2]), Console("x"), RunMetrics("x")), 
 """
 
 
-@pytest.mark.full("grids of faults")
 @pytest.mark.timeout(2 * _PATIENCE_S)
 def test_killed_at_any_moment_and_run_again_no_line_is_lost_or_double(place: Place) -> None:
     for number in range(8):

@@ -20,7 +20,7 @@ from app.pipeline.spark.java import find_java
 from app.pipeline.spark.local_cache import cache_folder
 from tests.proof.pipeline.small_s3 import SmallS3, small_s3
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.full("grids of faults")]
+pytestmark = pytest.mark.timeout(900)
 
 _PATIENCE_S = 300
 _SECRET = "klamm-secret-of-the-store"

@@ -20,7 +20,7 @@ def _question(row: Row) -> Question:
     return row["principal"], row["host"], row["operation"], row["resource_type"], row["resource_name"]
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full("long draws")) for seed in (2, 3))])
+@pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("allow_everyone", [False, True])
 def test_every_question_gets_the_answer_of_core_on_all_acls(
     spark: SparkSession, *, seed: int, allow_everyone: bool

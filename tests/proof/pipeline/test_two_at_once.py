@@ -17,7 +17,7 @@ from tests import quick_spark
 from tests.proof.pipeline.histories import jdbc_arguments, password_of, write_history
 from tests.proof.pipeline.ingesting import decisions, line_of
 
-pytestmark = [pytest.mark.timeout(3600), pytest.mark.full("grids of faults")]
+pytestmark = pytest.mark.timeout(3600)
 
 
 class Place:

@@ -27,9 +27,7 @@ def _results(acls: list[StandardAcl], asked: list[Question], *, allow_everyone: 
     return [answer(image, question)[0] for question in asked]
 
 
-@pytest.mark.parametrize(
-    ("seed", "allow_everyone"), [(1, False), (2, True), pytest.param(3, True, marks=pytest.mark.full("long draws"))]
-)
+@pytest.mark.parametrize(("seed", "allow_everyone"), [(1, False), (2, True), (3, True)])
 def test_unused_acls_can_go_alone_and_together(spark: SparkSession, *, seed: int, allow_everyone: bool) -> None:
     acls = random_acls(seed, 4 * seed)
     asked = random_questions(seed, 150)

@@ -136,7 +136,7 @@ def _micros(time: datetime) -> int:
 @pytest.mark.parametrize(
     ("seed", "everyone", "allow_everyone"),
     [
-        pytest.param(1, False, False, marks=pytest.mark.full("long draws")),
+        (1, False, False),
         (2, True, False),
         (3, False, True),
     ],

@@ -21,7 +21,6 @@ def test_a_port_that_is_none_is_refused_and_not_dialled_modulo(port: str, capsys
     assert f"--klamm: {port} is not a port" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("closed", "arguments", "code"),
     [
@@ -66,7 +65,6 @@ LISTED = reply(acls=[{"id": "00000000-0000-0000-0000-000000000001", **ODD}], tok
 LATIN_1 = {**os.environ, "PYTHONIOENCODING": "latin-1"}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments", [["export", "--format", "csv"], ["acls", "--list"], ["acls", "--list", "--output", "yaml"]]
 )

@@ -81,7 +81,6 @@ def test_without_the_extra_it_is_said_which_one() -> None:
     )
 
 
-@pytest.mark.long
 def test_what_can_not_be_loaded_is_no_find_of_a_job() -> None:
     program = (
         "import sys; sys.modules['app.pipeline.spark.storage'] = None; "

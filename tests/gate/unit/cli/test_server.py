@@ -103,7 +103,6 @@ def test_neither_the_server_nor_its_version_is_told() -> None:
     assert "date" in headers
 
 
-@pytest.mark.slow
 def test_each_second_is_called_while_serving() -> None:
     calls: list[int] = []
 
@@ -136,7 +135,6 @@ async def _answer_of(address: str, verify: ssl.SSLContext | bool = True) -> str:
         return (await client.get("/")).text
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_while_it_drains_everything_is_answered_until_a_second_signal(second: signal.Signals) -> None:
     app = _App()

@@ -236,7 +236,6 @@ def test_a_line_may_be_as_long_as_the_longest_binding_and_not_without_end(path: 
     ]
 
 
-@pytest.mark.slow
 def test_reading_does_not_hold_the_file_in_memory(path: Path) -> None:
     with gzip.open(path, "wb", compresslevel=1) as packed:
         for _ in range(100):

@@ -18,8 +18,6 @@ from app.formats.registry import FORMATS, AclFormat, format_named
 from tests.acl_sets import acls_of, bindings_of
 from tests.scripted_server import Answer, ScriptedServer, reply
 
-pytestmark = pytest.mark.slow
-
 FIELDS = {
     "resource_type": "TOPIC",
     "resource_name": "orders",

@@ -51,7 +51,6 @@ async def test_without_a_name_there_is_something_to_begin_with(service: InProces
     assert "User:bob" in (await browser.go("/console/principal")).text
 
 
-@pytest.mark.long
 async def test_a_principal_shows_what_it_may_do_and_everything_is_taken_in_one_plan(
     service: InProcess, browser: Browser
 ) -> None:
@@ -217,7 +216,6 @@ async def test_the_state_says_what_a_person_on_call_looks_at(service: InProcess,
     assert "Not ready" in (await browser.go("/console/state")).text
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("odd", HOSTILE)
 async def test_hostile_names_are_text_on_each_page(service: InProcess, browser: Browser, odd: str) -> None:
     principal = f"User:{odd}"[:32_767]

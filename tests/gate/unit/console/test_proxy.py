@@ -31,7 +31,6 @@ async def test_the_token_that_a_proxy_sends_is_whose_page_it_is(with_callers: In
     assert (await stranger.go(BOB)).reply.url.path == "/console/sign-in", "nothing of it is kept"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "header",
     [

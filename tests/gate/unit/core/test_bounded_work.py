@@ -16,8 +16,8 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
+from tests.budgets import budget
 from tests.images import image_of, numbered
-from tests.strategies import LAW, examples
 from tests.updates import topic
 
 TOPIC, WRITE = ResourceType.TOPIC, AclOperation.WRITE
@@ -156,7 +156,7 @@ def assert_bounded(image: AuthorizerImage, name: str) -> None:
 
 
 @given(hostile, st.lists(asked, min_size=1, max_size=3))
-@settings(LAW, max_examples=examples(15))
+@settings(max_examples=budget("law of whole stores"))
 def test_what_a_question_costs_depends_on_its_name_alone(
     drawn: list[tuple[Callable[[int], list[str]], int, str, str, str]], names: list[str]
 ) -> None:
@@ -165,7 +165,6 @@ def test_what_a_question_costs_depends_on_its_name_alone(
         assert_bounded(image, name)
 
 
-@pytest.mark.long
 def test_thousand_lengths_cost_no_more_than_the_name(subtests: pytest.Subtests) -> None:
     for shape in SHAPES:
         for host in ["*", "10.0.0.0/8"]:

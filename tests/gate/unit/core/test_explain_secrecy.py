@@ -18,7 +18,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.verdicts import Verdict
 from tests.images import image_of
-from tests.strategies import ASKED_NAMES, CONCRETE_OPERATIONS, LAW, THOROUGH, binding_lists, callers, configs
+from tests.strategies import ASKED_NAMES, CONCRETE_OPERATIONS, binding_lists, callers, configs
 from tests.updates import topic
 
 DENY = AclPermissionType.DENY
@@ -76,20 +76,7 @@ def assert_tells_no_more(
 
 
 @given(questions, binding_lists, stores, stores)
-@LAW
 def test_two_stores_that_authorize_answers_alike_in_are_explained_alike(
-    asked: Question,
-    seen: list[AclBinding],
-    one: tuple[list[AclBinding], AuthorizerConfig],
-    other: tuple[list[AclBinding], AuthorizerConfig],
-) -> None:
-    assert_tells_no_more(asked, seen, one, other)
-
-
-@pytest.mark.slow
-@given(questions, binding_lists, stores, stores)
-@THOROUGH
-def test_two_stores_that_authorize_answers_alike_in_are_explained_alike_thoroughly(
     asked: Question,
     seen: list[AclBinding],
     one: tuple[list[AclBinding], AuthorizerConfig],
@@ -120,7 +107,6 @@ def crowds() -> list[list[AclBinding]]:
     ]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("most", [20_000, 350, 100])
 @pytest.mark.parametrize("name", ["orders", "orders" + "x" * 590])
 def test_a_crowd_of_others_does_not_change_what_is_near(monkeypatch: pytest.MonkeyPatch, name: str, most: int) -> None:

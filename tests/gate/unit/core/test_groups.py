@@ -20,6 +20,7 @@ from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, from_bit_field, supported_operations
 from app.core.records import Record
 from app.core.verdicts import Rule, Verdict
+from tests.budgets import budget
 from tests.images import image_of, numbered
 from tests.reference import Reference
 from tests.staged import Held, chained, in_steps
@@ -27,12 +28,9 @@ from tests.strategies import (
     ADDRESSES,
     ASKED_NAMES,
     CONCRETE_TYPES,
-    LAW,
     PRINCIPALS,
-    THOROUGH,
     bindings,
     configs,
-    examples,
 )
 
 TOPIC, READ = ResourceType.TOPIC, AclOperation.READ
@@ -40,7 +38,7 @@ ADDRESS = parse_address("10.0.0.1")
 NAMES = ("a", "b", "c", "d", "*", "alice")
 GROUPS = tuple(f"Group:{name}" for name in NAMES)
 
-QUICK = settings(LAW, max_examples=examples(50))
+QUICK = settings(max_examples=budget("law of several steps"))
 _group_bindings = st.builds(
     lambda binding, principal: binding._replace(principal=principal), bindings, st.sampled_from(GROUPS)
 )
@@ -85,25 +83,13 @@ def assert_equals_plain_scan(
 
 
 @QUICK
-@given(_bindings, configs, _callers, _groups)
+@given(_bindings, configs, _callers, _groups, st.sampled_from((6, unions._MOST_MERGED)))
 def test_groups_are_decided_on_as_a_plain_scan_does(
-    acls: list[AclBinding], config: AuthorizerConfig, caller: tuple[str, str], groups: frozenset[str]
+    acls: list[AclBinding], config: AuthorizerConfig, caller: tuple[str, str], groups: frozenset[str], most_merged: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unions, "_AT_ONCE", 2)
-        assert_equals_plain_scan(acls, config, caller, groups)
-
-
-@pytest.mark.slow
-@pytest.mark.full("long draws")
-@THOROUGH
-@given(_bindings, configs, _callers, _groups)
-def test_groups_are_decided_on_as_a_plain_scan_does_thoroughly(
-    acls: list[AclBinding], config: AuthorizerConfig, caller: tuple[str, str], groups: frozenset[str]
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unions, "_AT_ONCE", 2)
-        patch.setattr(unions, "_MOST_MERGED", 6)
+        patch.setattr(unions, "_MOST_MERGED", most_merged)
         assert_equals_plain_scan(acls, config, caller, groups)
 
 

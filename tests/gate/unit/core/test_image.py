@@ -19,7 +19,7 @@ from app.core.token import Token
 from tests.chains import config, gone, put, transaction
 from tests.dumps import dump
 from tests.images import EPOCH, HEAD, image_of, index_of, numbered
-from tests.strategies import LAW, binding_lists
+from tests.strategies import binding_lists
 from tests.updates import topic
 
 ORDERS = topic("orders")
@@ -114,7 +114,6 @@ def built(overrides: Mapping[str, str]) -> AuthorizerImage:
 
 
 @given(st.data(), binding_lists)
-@LAW
 def test_following_the_feed_ends_where_a_snapshot_begins(data: st.DataObject, acls: list[AclBinding]) -> None:
     stored = numbered(acls)
     image = fresh()

@@ -17,7 +17,6 @@ from tests.strategies import ADDRESSES
 from tests.updates import topic
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("at", ["many names", "many principals", "many hosts"])
 def test_a_list_goes_on_over_commits(at: str) -> None:
     orders = topic("orders")

@@ -10,7 +10,6 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.formats.lines import MAX_LINE_BYTES
 from app.formats.registry import format_named, recognise
 from tests.acl_sets import bindings_of, problems_of, written
-from tests.strategies import LAW
 
 FORMAT = format_named("csv")
 HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host"
@@ -188,7 +187,6 @@ FORMULAS = st.text(st.sampled_from("'=+-@\uff1d;|,\t\r\n \u00a0\"ab"), min_size=
 
 
 @given(st.lists(st.builds(acl, FORMULAS, FORMULAS.map("{}:x".format), FORMULAS), min_size=1, max_size=4))
-@LAW
 def test_whatever_looks_like_a_formula_is_read_back(bindings: list[AclBinding]) -> None:
     raw = written(FORMAT, bindings)
     assert bindings_of(raw, FORMAT) == bindings

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.formats.csv_cells import is_formula, marked, unmarked
-from tests.strategies import LAW
 
 LEADS = "=+-@\uff1d\uff0b\uff0d\uff20"
 TEXTS = st.text(st.sampled_from(f"{LEADS}';|,\t\r\n \u00a0\ufeff\x00\x0b\"ab1")) | st.text()
@@ -49,13 +48,11 @@ def test_a_cell_is_marked_where_it_may_begin(subtests: pytest.Subtests) -> None:
 
 
 @given(TEXTS)
-@LAW
 def test_every_text_is_read_back(text: str) -> None:
     assert unmarked(marked(text)) == text
 
 
 @given(TEXTS)
-@LAW
 def test_no_part_that_a_spreadsheet_splits_off_begins_like_a_formula(text: str) -> None:
     for part in re.split("[;|\t\r\n]", marked(text)):
         # White space, quotes and what is not seen may be taken away.
@@ -63,13 +60,11 @@ def test_no_part_that_a_spreadsheet_splits_off_begins_like_a_formula(text: str) 
 
 
 @given(TEXTS, TEXTS)
-@LAW
 def test_two_texts_never_make_one_cell(one: str, other: str) -> None:
     assert (marked(one) == marked(other)) is (one == other)
 
 
 @given(TEXTS)
-@LAW
 def test_a_cell_that_lost_its_mark_is_never_taken_for_the_text(text: str) -> None:
     if is_formula(text):
         assert unmarked(text) != text
@@ -81,7 +76,6 @@ def test_a_missing_mark_is_seen(subtests: pytest.Subtests) -> None:
             assert unmarked(cell) is None
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["\t", " ", "'", ";", "\t ", ";'", "\u00a0"])
 def test_the_time_grows_with_the_length_and_no_faster(unit: str) -> None:
     # Quadratic work would take hours.

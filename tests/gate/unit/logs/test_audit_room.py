@@ -6,7 +6,7 @@ from typing import Literal
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.kafka.bindings import AclBinding, StandardAcl
@@ -14,7 +14,6 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.verdicts import Verdict
 from app.logs.audit import API_KEY_NAMES, DEBUG, AuditEntry, AuditLog, AuditSource
 from app.metrics.declared import Metrics
-from tests.strategies import examples
 
 Form = Literal["JSON", "TEXT"]
 FORMS: list[Form] = ["JSON", "TEXT"]
@@ -85,7 +84,6 @@ NAMES = st.one_of(
 ).map(lambda text: text.encode("utf-8", "ignore").decode())
 
 
-@settings(max_examples=examples(150), deadline=None)
 @given(
     form=st.sampled_from(FORMS), principal=NAMES, names=st.lists(NAMES, min_size=1, max_size=4),
     own=st.booleans(), api_key=st.sampled_from([None, -32_768, *range(len(API_KEY_NAMES))]),

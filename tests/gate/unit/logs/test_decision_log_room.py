@@ -17,6 +17,7 @@ from app.logs.decision_log import Asker, Decided, DecisionLog, Position
 from app.metrics.declared import Metrics
 from app.pipeline.history.decision_lines import MAX_LINE_BYTES, LineFault, parse_line
 from app.pipeline.history.schemas import DECISIONS
+from tests.budgets import budget
 
 POSITION = Position(str(UUID(int=7)), (1 << 63) - 1)
 ACL_ID = UUID("0af76519-16cd-43dd-8448-eb211c80319c").bytes
@@ -101,7 +102,6 @@ def test_ordinary_principals_and_single_actions_have_a_line_an_action(
     assert all("actions" not in json.loads(each) for each in written)
 
 
-@pytest.mark.long
 def test_no_line_gets_longer_than_the_pipeline_reads(tmp_path: Path) -> None:
     names = [f"{at}" + "\x7f" * 6_000 for at in range(100)]
     written = lines(tmp_path, decided(ESCAPED, names, client_id="\x7f" * 32_767))
@@ -126,8 +126,7 @@ NAMES = st.one_of(
 ).map(lambda text: text.encode("utf-8", "ignore").decode())
 
 
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=budget("law of several steps"), suppress_health_check=list(HealthCheck))
 @given(principal=NAMES, name=NAMES, count=st.sampled_from([1, 2, 99, 101, 1_000]), before=st.integers(0, 99))
 def test_no_lines_take_more_room_than_was_counted(
     tmp_path: Path, principal: str, name: str, count: int, before: int

@@ -145,7 +145,6 @@ def test_no_cut_leaves_a_part_of_a_secret(short_of_the_end: int) -> None:
     ["eyJ", "eyJ.", "a://b:", "bearer ", "authorization:", "password=", "authorization' ,", "sha256:", "sha256:aaaa",
      " ", "\\", "'", "a@", "eyJ" * 7 + ".", "\u2028", "Bearer=" + "=" * 50],
 )  # fmt: skip
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_eight_megabytes_of_the_worst_are_soon_done(unit: str) -> None:
     conceal("hunter22")

@@ -214,7 +214,6 @@ async def test_spans_switched_off_by_the_standard_variable_make_no_trace(
     assert collector.spans(0) == []
 
 
-@pytest.mark.slow
 async def test_a_collector_that_does_not_answer_costs_spans_and_two_seconds(
     collector: Collector, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -248,7 +247,6 @@ async def test_what_the_exporter_says_again_and_again_is_logged_once_a_minute(
     assert [record.getMessage() for record in caplog.records] == [f"{name} lost 0", f"{name} lost another"]
 
 
-@pytest.mark.slow
 def test_nothing_is_imported_while_it_is_off() -> None:
     program = (
         "import sys, app.cli.serving, app.cli.main, app.cli.worker, app.logs.tracing\n"

@@ -59,7 +59,6 @@ def test_the_submitted_job_exists() -> None:
     parser_of().parse_args(container["args"][script + 1 :])
 
 
-@pytest.mark.long
 def test_workers_and_other_jobs_need_no_package_that_reads_acls_or_draws() -> None:
     needed_by_one_job = ("msgspec", "yaml", "jinja2", "markupsafe", "plotly", "rich")
     blocked = f"import sys; sys.modules.update(dict.fromkeys({needed_by_one_job}))\n"
@@ -73,7 +72,6 @@ sys.exit(job.main(["what-if", "--create", {str(PAGE)!r}]))
     assert "reading files of ACLs needs the package " in ended.stderr
 
 
-@pytest.mark.long
 def test_a_driver_that_can_not_draw_refuses_the_report_alone() -> None:
     tried = """
 import sys

@@ -82,7 +82,6 @@ async def test_cve_2022_23542_operations_that_are_listed_are_those_that_are_allo
 # resources
 
 
-@pytest.mark.slow
 async def test_cve_2023_45810_lists_leave_nothing_behind(service: InProcess, caplog: pytest.LogCaptureFixture) -> None:
     # pytest keeps what is logged, and httpx' lines hold their replies.
     for logger in (None, "httpx", "httpcore"):
@@ -144,7 +143,6 @@ async def test_cve_2023_43645_nothing_recurses_as_deep_as_a_body_says(
                     assert "deep" in reply.json()["detail"] or "many values" in reply.json()["detail"]
 
 
-@pytest.mark.long
 async def test_cve_2023_35933_a_long_search_lets_others_in_between(service: InProcess) -> None:
     """A list that looks at everything and finds nothing must not hold up whoever asks meanwhile."""
     await service.create(*(acl(f"topic-{n}") for n in range(10_000)))

@@ -45,7 +45,6 @@ async def test_a_token_of_another_epoch_is_refused(subtests: pytest.Subtests, se
             assert problem["code"] == "TOKEN_EPOCH_MISMATCH"
 
 
-@pytest.mark.long
 async def test_a_state_that_does_not_come_is_said_to_be_missing(subtests: pytest.Subtests, service: InProcess) -> None:
     for method, path in EVERY_CALL:
         with subtests.test(method=method, path=path):

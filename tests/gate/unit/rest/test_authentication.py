@@ -268,7 +268,6 @@ def test_a_file_that_is_not_usable_at_the_start_is_told(tmp_path: Path) -> None:
         StaticTokens(tmp_path / "none", {"orders": ORDERS}, Metrics())
 
 
-@pytest.mark.long
 async def test_a_change_that_could_not_be_read_is_read_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with world(tmp_path) as it:
         old = add_token(it.path, "orders", NAMES)

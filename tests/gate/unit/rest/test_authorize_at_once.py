@@ -195,9 +195,8 @@ async def compare(it: Twins, draw: random.Random, *, at_least: int) -> tuple[int
     return decided, it.fast.answered - before
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("guarded", [False, True])
-@pytest.mark.parametrize("level", ["INFO", pytest.param("DEBUG", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
 async def test_nobody_can_tell_it_from_the_route(
     service: InProcess,
     tmp_path: Path,
@@ -217,7 +216,6 @@ async def test_nobody_can_tell_it_from_the_route(
     assert at_once > decided // 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", [{"reachable": False}, {"enabled": False}])
 async def test_nor_where_nothing_is_loaded_or_everything_allowed(tmp_path: Path, how: dict[str, bool]) -> None:
     seed = random.randrange(1 << 30)

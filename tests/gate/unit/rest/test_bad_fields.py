@@ -13,7 +13,6 @@ def test_every_route_with_a_body_is_on_the_list() -> None:
     assert documented_posts() == set(BODIES)
 
 
-@pytest.mark.long
 async def test_every_spoiled_body_is_refused_naming_the_field(subtests: pytest.Subtests, service: InProcess) -> None:
     for path in BODIES:
         with subtests.test(path=path):

@@ -85,7 +85,6 @@ async def test_a_bearer_file_that_is_missing_is_named(server: KeyServer, tmp_pat
     assert fault == f"`{tmp_path / 'token'}` can't be read (No such file or directory)"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("status", [204, 401, 403, 404, 500, 503])
 async def test_a_status_that_is_not_200_is_a_failure(server: KeyServer, status: int) -> None:
     server.status = status

@@ -27,7 +27,6 @@ PRINCIPALS = ("User:admin", "User:platform", "User:orders-1", "User:alice")
 """A super user; who the admin caller is; within the patterns of `sidecar`; outside of them."""
 METHODS = ("POST", "GET", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
 SENDERS = (None, *CALLERS)
-SAMPLE = {("POST", "/v1/list-groups"), ("GET", "/v1/acls/count")}
 _SOON = 100
 NO_ACL = "00000000-0000-4000-8000-000000000000"
 
@@ -95,12 +94,6 @@ def routes() -> list[tuple[str, str]]:
     ]
 
 
-def _sampled(route: tuple[str, str], *values: str) -> Any:  # noqa: ANN401 - pytest does not name it
-    """Some routes for `make check`, all of them for the suite."""
-    marks = () if route in SAMPLE else (pytest.mark.slow,)
-    return pytest.param(*values, marks=marks)
-
-
 def body_for(path: str, principal: str) -> bytes:
     """What this route takes, in the name of this principal."""
     body: dict[str, Any] = dict(BODIES.get(path, {}))
@@ -159,7 +152,7 @@ def state_of(it: InProcess) -> tuple[object, ...]:
     return tables.last_offset, it.authorizer.image.config
 
 
-@pytest.mark.parametrize(("method", "path"), [_sampled(each, *each) for each in routes()])
+@pytest.mark.parametrize(("method", "path"), routes())
 async def test_no_spelling_of_a_path_lets_anybody_in(tmp_path: Path, method: str, path: str) -> None:
     async with client(tmp_path) as (http, it):
         has_body = method == "POST"
@@ -175,7 +168,7 @@ async def test_no_spelling_of_a_path_lets_anybody_in(tmp_path: Path, method: str
                 assert may or state_of(it) == before, (sender, principal)
 
 
-@pytest.mark.parametrize("path", [_sampled(("POST", path), path) for path in sorted({path for _, path in routes()})])
+@pytest.mark.parametrize("path", sorted({path for _, path in routes()}))
 async def test_a_control_character_in_a_path_is_refused_before_any_route_is_looked_for(
     tmp_path: Path, path: str
 ) -> None:
@@ -188,7 +181,7 @@ async def test_a_control_character_in_a_path_is_refused_before_any_route_is_look
                     assert b"control character" in reply or method == "HEAD", reply
 
 
-@pytest.mark.parametrize("path", [_sampled(("POST", path), path) for path in sorted({path for _, path in routes()})])
+@pytest.mark.parametrize("path", sorted({path for _, path in routes()}))
 async def test_no_method_is_a_way_around(tmp_path: Path, path: str) -> None:
     methods = {method for method, each in routes() if each == path}
     async with client(tmp_path) as (http, it):

@@ -59,7 +59,6 @@ async def id_here(service: InProcess, response: dict[str, Any]) -> str:
     return str(acl["id"])
 
 
-@pytest.mark.long
 async def test_the_example_is_what_a_service_with_the_examples_acls_answers(subtests: pytest.Subtests) -> None:
     for operation_id in sorted(CALLS.keys() - {"watch"}):
         with subtests.test(operation_id=operation_id):

@@ -80,7 +80,6 @@ def cuts(data: bytes) -> list[tuple[bytes, ...]]:
     return [(data,), tuple(data[at : at + 1] for at in range(len(data))), *two]
 
 
-@pytest.mark.long
 async def test_a_request_that_does_not_begin_like_one_is_refused(
     subtests: pytest.Subtests, shared: Connections
 ) -> None:
@@ -96,7 +95,6 @@ async def test_a_request_that_does_not_begin_like_one_is_refused(
                     assert closed, segments
 
 
-@pytest.mark.long
 async def test_a_head_that_may_be_read_in_two_ways_is_refused(subtests: pytest.Subtests, shared: Connections) -> None:
     for before in [b"", *GOOD]:
         for line in HEADS:
@@ -157,7 +155,6 @@ BODIES = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("first", BODIES)
 @pytest.mark.parametrize("second", BODIES)
 async def test_a_message_behind_another_is_found_however_they_are_cut(

@@ -87,7 +87,6 @@ async def test_a_broker_is_answered_at_once_by_a_worker_that_drains_meanwhile(se
     assert answer.json()["listeners"] == [{"listener_name": "CLIENT", "ready": False}]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("others", [(), (worker(2, READY),)])
 async def test_many_listeners_wait_no_longer_than_one(service: InProcess, others: tuple[dict[str, Any], ...]) -> None:
     endpoints = [{**START["endpoints"][0], "listener_name": f"L{at:03d}"} for at in range(700)]

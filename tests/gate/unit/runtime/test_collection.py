@@ -51,7 +51,6 @@ async def collector() -> AsyncIterator[tuple[Collector, Metrics, list[int]]]:
         gc.unfreeze()
 
 
-@pytest.mark.slow
 async def test_full_collections_are_its_own_and_come_in_time(
     collector: tuple[Collector, Metrics, list[int]],
 ) -> None:
@@ -65,7 +64,6 @@ async def test_full_collections_are_its_own_and_come_in_time(
     assert gc.get_threshold() == usual
 
 
-@pytest.mark.long
 async def test_what_the_feed_adds_is_frozen_before_it_is_much(
     collector: tuple[Collector, Metrics, list[int]],
 ) -> None:
@@ -99,7 +97,6 @@ async def test_connections_and_readers_are_frozen_before_they_are_many(
     await taken.close()
 
 
-@pytest.mark.slow
 async def test_nothing_is_collected_while_an_image_is_built(
     collector: tuple[Collector, Metrics, list[int]],
 ) -> None:

@@ -56,7 +56,6 @@ def test_an_allow_ends_at_its_second_whatever_the_clocks_of_machines_say(hours: 
     run()
 
 
-@pytest.mark.long
 @in_virtual_time
 async def test_an_allow_ends_while_the_store_is_away() -> None:
     store = FakeStore()
@@ -231,7 +230,6 @@ async def test_a_reload_keeps_ends() -> None:
         assert all(allowed for at, allowed in answers if at < ends_at - 0.02)
 
 
-@pytest.mark.long
 @in_virtual_time
 async def test_a_long_transaction_over_an_end_does_not_bring_the_allow_back() -> None:
     store = FakeStore()
@@ -298,7 +296,6 @@ async def test_of_many_replicas_one_removes_it_and_few_try() -> None:
         assert sum(each.metrics.acls_expired for each in replicas) == 100
 
 
-@pytest.mark.long
 @in_virtual_time
 async def test_nothing_is_written_while_nothing_has_ended() -> None:
     store = FakeStore()
@@ -308,7 +305,6 @@ async def test_nothing_is_written_while_nothing_has_ended() -> None:
         assert store.tries == 0
 
 
-@pytest.mark.long
 @in_virtual_time
 async def test_many_are_removed_in_bounded_batches() -> None:
     store = FakeStore()

@@ -113,7 +113,6 @@ async def test_without_an_authorizer_everyone_may_ask_and_is_told_so() -> None:
         assert "`authorizer.enabled` is false" in found[0].note
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("breathless")
 @pytest.mark.parametrize("restless", [True, False])
 @in_virtual_time

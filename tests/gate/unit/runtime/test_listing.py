@@ -12,6 +12,7 @@ from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import CreateAcls
 from app.runtime.authorizer import Authorizer
 from app.runtime.listing import MAX_LIMIT
+from tests.budgets import budget
 from tests.fakes import FakeStore
 from tests.klamm import authorizer_on
 from tests.updates import new
@@ -31,7 +32,7 @@ async def every_page(authorizer: Authorizer, acl_filter: AclBindingFilter, limit
             return pages
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=budget("law of whole stores"))
 @given(st.sets(st.sampled_from("abcdefgh"), max_size=8), st.integers(1, 9), st.booleans())
 def test_pages_put_together_are_the_whole_in_order(names: set[str], limit: int, both: bool) -> None:  # noqa: FBT001 - drawn
     @in_virtual_time

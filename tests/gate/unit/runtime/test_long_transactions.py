@@ -46,7 +46,6 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, note: Calla
     monkeypatch.setattr(owner, name, noting)
 
 
-@pytest.mark.long
 @in_virtual_time
 async def test_a_reader_between_all_steps_sees_only_whole_transactions() -> None:
     store = FakeStore()

@@ -23,6 +23,7 @@ from app.runtime.options import RuntimeOptions
 from app.runtime.state import reading as reading_module
 from app.runtime.state.files import StateFolder
 from app.runtime.state.reading import Restored, restore
+from tests.budgets import budget
 from tests.fakes import FakeStore
 from tests.gate.unit.runtime.kept import at_once, file_of, keeping, resealed, state_in, until_kept
 from tests.updates import new
@@ -115,30 +116,23 @@ def changed(content: bytes, at: int, pattern: int) -> bytes:
     return content[:at] + bytes([content[at] ^ pattern]) + content[at + 1 :]
 
 
-@pytest.mark.slow
+def places(content: bytes) -> range:
+    """Every byte in `make proof`, else some, from a drawn one on."""
+    step = budget("bytes of a file")
+    return range(random.randrange(step), len(content), step)
+
+
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_every_byte_changed(file: tuple[bytes, Trial, set[State]], pattern: int) -> None:
+def test_a_changed_byte_is_seen(file: tuple[bytes, Trial, set[State]], pattern: int) -> None:
     content, trial, true = file
-    wrong = [at for at in range(len(content)) if not holds(trial.of(changed(content, at, pattern)), true)]
+    wrong = [at for at in places(content) if not holds(trial.of(changed(content, at, pattern)), true)]
     assert not wrong
-
-
-def test_some_bytes_changed(file: tuple[bytes, Trial, set[State]]) -> None:
-    content, trial, true = file
-    drawn = [(random.randrange(len(content)), random.choice(PATTERNS)) for _ in range(100)]
-    assert not [each for each in drawn if not holds(trial.of(changed(content, *each)), true)]
     assert trial.metrics.state_file_refusals > 0
 
 
-@pytest.mark.slow
-def test_every_length_cut(file: tuple[bytes, Trial, set[State]]) -> None:
+def test_what_is_cut_off_is_seen(file: tuple[bytes, Trial, set[State]]) -> None:
     content, trial, true = file
-    assert not [size for size in range(len(content)) if not holds(trial.of(content[:size]), true)]
-
-
-def test_some_lengths_cut(file: tuple[bytes, Trial, set[State]]) -> None:
-    content, trial, true = file
-    assert all(holds(trial.of(content[: random.randrange(len(content))]), true) for _ in range(40))
+    assert not [size for size in places(content) if not holds(trial.of(content[:size]), true)]
     newest = trial.of(content)
     torn = trial.of(content + b'{"type":"transaction","tok')
     assert newest is not None
@@ -286,7 +280,6 @@ def test_a_number_out_of_all_bounds_is_damage_like_any_other(tmp_path: Path, fie
     trial.close()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("file", [None], indirect=True, ids=["sums"])
 @pytest.mark.parametrize(
     "change",

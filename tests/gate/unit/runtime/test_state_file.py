@@ -378,7 +378,6 @@ async def test_a_file_that_is_begun_while_the_source_is_away_is_as_old_as_the_im
         assert authorizer.readiness.age_s >= now() - away_at - 1
 
 
-@pytest.mark.long
 @in_virtual_time
 async def test_a_long_tail_is_made_into_a_new_snapshot(tmp_path: Path) -> None:
     store = filled("a")
@@ -439,7 +438,6 @@ async def test_a_folder_that_was_taken_away_comes_back_with_one_writer(tmp_path:
             await until_kept(tmp_path, store)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EIO, errno.EROFS])
 @in_virtual_time
 async def test_a_disk_that_takes_nothing_keeps_nobody_from_anything(

@@ -25,6 +25,7 @@ from app.runtime.authorizer import Authorizer
 from app.runtime.watch import image_parts, recent
 from app.runtime.watch.lines import Part
 from app.runtime.watch.reader import WatchRequest, watch
+from tests.budgets import seeds
 from tests.fakes import FakeStore
 from tests.klamm import authorizer_on, until
 from tests.virtual_time import in_virtual_time, now
@@ -205,7 +206,6 @@ async def test_a_filter_shows_its_records_and_how_many_are_left_out() -> None:
         assert [each.offset for each in transaction.records] == [3, 5]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("in_memory", [True, False])
 @in_virtual_time
 async def test_a_reader_goes_on_from_its_token(in_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
@@ -307,7 +307,6 @@ async def test_a_page_of_older_records_may_take_longer_than_a_poll(monkeypatch: 
             await until(lambda: it.offset == 1)
 
 
-@pytest.mark.long
 @in_virtual_time
 async def test_a_reader_that_does_not_read_is_cut_and_holds_nobody_up() -> None:
     store = FakeStore()
@@ -340,14 +339,14 @@ async def test_too_many_snapshots_at_once_are_refused_and_the_others_come() -> N
             await each.aclose()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(each, marks=pytest.mark.slow) for each in range(8, 25))])
 @in_virtual_time
-async def test_a_snapshot_is_exactly_its_token_whatever_changes_meanwhile(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_snapshot_is_exactly_its_token_whatever_changes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_parts, "MAX_ACLS", 40)
-    draw = random.Random(seed)
+    for seed in seeds("snapshots"):
+        assert await is_exactly_its_token(random.Random(seed)), seed
+
+
+async def is_exactly_its_token(draw: random.Random) -> bool:
     store = FakeStore()
     names = [f"t{number:03}" for number in range(300)]
     acls = [acl(name, f"User:{who}") for name in names for who in range(draw.choice((1, 4)))]
@@ -370,10 +369,9 @@ async def test_a_snapshot_is_exactly_its_token_whatever_changes_meanwhile(
                 seen.take_lines(line.json for line in lines)
                 if seen.token == f"{store.epoch}:{store.tables.last_offset}":
                     break
-        assert equals(seen, store)
+        return equals(seen, store)
 
 
-@pytest.mark.long
 @in_virtual_time
 async def test_a_long_transaction_is_encoded_as_one() -> None:
     store = FakeStore()

@@ -72,7 +72,6 @@ async def test_the_groups_that_an_update_was_asked_for_with_are_handed_on() -> N
     assert made.body["context"]["groups"] == ["eng", "pii"]
 
 
-@pytest.mark.long
 async def test_what_became_of_an_update_is_said_or_that_nobody_knows(subtests: pytest.Subtests) -> None:
     cases: Iterable[tuple[Step, type[ApiException], str]] = [
         (problem(412, "INVALID_UPDATE_VERSION", "it has changed"), InvalidUpdateVersionException, "it has changed"),

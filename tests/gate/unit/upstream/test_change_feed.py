@@ -130,7 +130,6 @@ async def take_all(feed: UpstreamChangeFeed, handed: list[Record]) -> None:
         await asyncio.sleep(0.01)
 
 
-@pytest.mark.long
 async def test_what_can_not_follow_is_never_handed_over(subtests: pytest.Subtests) -> None:
     for harm in [flipped, without_first, doubled, turned, no_json, bookmark_early, with_snapshot]:
         with subtests.test(harm=harm):
@@ -179,7 +178,6 @@ async def test_a_snapshot_that_breaks_off_is_a_store_that_is_away(ending: list[b
                 await loaded(feed)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

@@ -49,7 +49,6 @@ async def test_a_reply_of_the_route_is_handed_back_as_it_is(subtests: pytest.Sub
                 assert await UpstreamPast(connection).ask(path, b"{}") == body.body
 
 
-@pytest.mark.long
 async def test_anything_else_is_a_store_that_is_away(subtests: pytest.Subtests) -> None:
     for path, answer in [
         *((path, Answer(200, b"<html>welcome", media_type="text/html")) for path in EXAMPLES),

@@ -33,7 +33,6 @@ async def test_what_the_service_above_says_is_handed_on(subtests: pytest.Subtest
             assert (asked.headers["klamm-followers"], asked.headers["klamm-epochs"]) == ("far,near,own", "1")
 
 
-@pytest.mark.long
 async def test_anything_else_says_nothing_about_the_position(subtests: pytest.Subtests) -> None:
     cases: Iterable[Step] = [
         problem(503, "OFFSET_NOT_AVAILABLE", "behind"),

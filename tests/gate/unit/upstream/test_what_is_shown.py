@@ -26,7 +26,6 @@ def raw(answer: bytes) -> Step:
     return send
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("answer", "shown"),
     [

@@ -26,7 +26,6 @@ EDITS = {
 PYTEST = """
 [pytest]
 filterwarnings = error
-markers = slow
 asyncio_default_fixture_loop_scope = function
 """
 
@@ -40,19 +39,18 @@ def copy(tmp_path: Path) -> Path:
     for path in (*(ROOT / "tests").glob("*.py"), ROOT / "tests" / "laws" / "test_laws.py", here / "future_codes.py"):
         if path.name != "conftest.py":
             shutil.copy(path, tmp_path / "tests")
+    (tmp_path / "tests" / "conftest.py").write_text("from tests import budgets\n\nbudgets.register_profiles()\n")
     (tmp_path / "pytest.ini").write_text(PYTEST)
     return tmp_path
 
 
 def run(copy: Path, name: str) -> None:
-    run_in(copy, "-m", "pytest", "-q", "-p", "no:schemathesis", "-m", "not slow", f"tests/{name}")
+    run_in(copy, "-m", "pytest", "-q", "-p", "no:schemathesis", f"tests/{name}")
 
 
-@pytest.mark.slow
 def test_new_codes_touch_two_files(copy: Path) -> None:
     run(copy, "future_codes.py")
 
 
-@pytest.mark.slow
 def test_the_laws_hold_with_new_codes(copy: Path) -> None:
     run(copy, "test_laws.py")

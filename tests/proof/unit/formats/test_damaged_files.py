@@ -14,8 +14,6 @@ from app.formats.registry import FORMATS, AclFormat, recognise
 from tests.acl_sets import entries, plain_binding, written
 from tests.laws.test_round_trips import random_set, what_can_be_said
 
-pytestmark = pytest.mark.slow
-
 TRIES = 400
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 BITS = (
@@ -85,7 +83,6 @@ def plain_set(draw: random.Random) -> list[AclBinding]:
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("acl_format", FORMATS, ids=lambda each: each.name)
 def test_a_cut_file_gives_no_acl_that_was_not_there_and_says_what_is_missing(acl_format: AclFormat) -> None:
     """Cut at any byte, each ACL is whole, or told as a fault; unless the cut is where the next ACL would begin."""

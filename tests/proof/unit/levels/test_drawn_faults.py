@@ -65,7 +65,6 @@ def test_the_faults_are_shown_without_a_run(repository: Path, capsys: pytest.Cap
     assert len(re.findall(r"^app/core/it.py:\d+:\d+:\w+", capsys.readouterr().out, re.MULTILINE)) == 5
 
 
-@pytest.mark.slow
 def test_who_finds_a_fault_is_told_and_all_is_as_before(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (repository / "app" / "core" / "it.py").write_text("a change that nobody has committed")
     assert _main(repository) == 1

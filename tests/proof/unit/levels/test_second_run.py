@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[4]
 _HEAD = """

@@ -199,7 +199,6 @@ sys.exit(9 if select.select([end], [], [], 1)[0] else 4)
 """
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("quick")
 def test_a_worker_that_leaves_is_not_let_in_again(caplog: pytest.LogCaptureFixture) -> None:
     programs = Programs(LEAVES, SERVES)

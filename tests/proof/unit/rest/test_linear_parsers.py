@@ -341,7 +341,6 @@ def _quietly(parser: Callable[..., object], *arguments: Any) -> object:  # noqa:
     return None
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("parser", "shape"), [(parser, shape) for parser, row in TABLE.items() for shape in row[1]])
 def test_a_parser_takes_no_longer_than_its_input_is_long(
     parser: str, shape: str, monkeypatch: pytest.MonkeyPatch
@@ -358,7 +357,6 @@ def test_a_parser_takes_no_longer_than_its_input_is_long(
     assert is_linear(work, size)
 
 
-@pytest.mark.long
 def test_what_is_not_linear_is_seen() -> None:
     def pairs(n: int) -> Callable[[], object]:
         return lambda: sum(1 for _ in range(n) for _ in range(n))

@@ -104,7 +104,6 @@ def work_of(
     return of
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_pattern_takes_no_longer_than_its_input_is_long(name: str) -> None:
     pattern, methods = PATTERNS[name]
@@ -118,14 +117,12 @@ def test_a_pattern_takes_no_longer_than_its_input_is_long(name: str) -> None:
     assert slow == []
 
 
-@pytest.mark.slow
 def test_a_pattern_that_is_worse_than_linear_is_found() -> None:
     for bad in (r"application/json(?:\s*;\s*charset)?\s*;?\s*\Z", r"\s+$", r"a*a*b", r"(?:;[^\n]*)?(?:;.*)?\r"):
         pattern = re.compile(bad)
         assert any(grows(work_of(pattern, "search", shape), 96) >= MOST for shape in shapes(pattern)), bad
 
 
-@pytest.mark.long
 def test_patterns_stand_where_they_are_found() -> None:
     hidden = []
     for module in modules():

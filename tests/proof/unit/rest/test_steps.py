@@ -37,7 +37,6 @@ _SEGMENT = 256 * 1024
 """What a loop reads of a socket at once."""
 _SOON = 200
 _PATIENCE = 60_000
-SAMPLE = ("/v1/authorize", "/v1/acls/search", "/console", "/console/sign-in", "/console/plan", "/livez")
 ALL_ROUTES = [*ROUTES, *pages_routes(build_openapi, has_console=True), *console_routes(KEY)]
 PARAMETERS = {"id:uuid": "00000000-0000-4000-8000-000000000000"}
 """Others are `x`."""
@@ -147,8 +146,7 @@ async def longest_of(http: Client, method: str, sent: Sent) -> tuple[float, str]
 
 
 def _param(at: int, route: Route) -> Any:  # noqa: ANN401 - pytest does not name it
-    marks = pytest.mark.long if route.path in SAMPLE else pytest.mark.slow
-    return pytest.param(at, marks=marks, id=f"{method_of(route)} {route.path}")
+    return pytest.param(at, id=f"{method_of(route)} {route.path}")
 
 
 @pytest.mark.parametrize("sender", [None, "root"])

@@ -17,7 +17,6 @@ from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_bodies import acl_body
 from app.formats.csv_cells import unmarked
-from tests.strategies import LAW
 
 HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host,ExpiresAt,Owner"
 COLUMNS = (
@@ -91,14 +90,12 @@ ACLS = st.builds(NewAcl, BINDINGS, st.sampled_from([None, END]), st.none() | OWN
 
 
 @pytest.mark.parametrize("form", WRITERS)
-@LAW
 @given(st.lists(ACLS, max_size=4))
 def test_what_is_written_reads_back(form: str, acls: list[NewAcl]) -> None:
     assert read(form, written(form, acls)) == [acl_body(each) for each in acls]
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
-@LAW
 @given(ACLS)
 def test_what_is_written_moves_no_cursor(form: str, acl: NewAcl) -> None:
     assert all(line.isprintable() for line in written(form, [acl]).split("\n"))

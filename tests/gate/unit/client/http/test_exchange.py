@@ -21,8 +21,6 @@ from tests.certificates import Authority
 from tests.planted import plant
 from tests.scripted_server import Answer, ScriptedServer, hang_up, problem, reply
 
-pytestmark = pytest.mark.slow
-
 TOKEN = plant("klamm_planted-client-token-0123456789")
 BUSY = problem(429, "OVERLOADED", "too much at once", retriable=True)
 NOT_READY = problem(503, "AUTHORIZER_NOT_READY", "not loaded yet", retriable=True)
@@ -124,7 +122,6 @@ def test_an_answer_that_drips_ends_at_the_deadline_too() -> None:
     assert "did not answer in time" in str(error)
 
 
-@pytest.mark.slow
 def test_repeats_end_at_the_deadline_with_the_last_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     # The last repeat is then over long before the deadline, and the next would be long behind it.
     monkeypatch.setattr(exchange, "random", SimpleNamespace(uniform=min))

@@ -196,7 +196,6 @@ def test_words_from_the_future_become_unknown() -> None:
     assert (binding.operation, binding.resource_type) == (AclOperation.UNKNOWN, ResourceType.UNKNOWN)
 
 
-@pytest.mark.long
 def test_a_listing_that_no_klamm_gives_is_told_as_such(subtests: pytest.Subtests) -> None:
     cases: Iterable[dict[str, object]] = [
         {},

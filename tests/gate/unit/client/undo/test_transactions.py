@@ -159,7 +159,6 @@ def undone(last: Answer) -> str:
     return str(stopped.value)
 
 
-@pytest.mark.long
 def test_properties_are_left_alone_if_anything_has_changed() -> None:
     ok = {"error_code": 0, "code": "NONE", "error_message": None}
     for last, why in (

@@ -15,7 +15,6 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.operations import supported_operations
 from app.formats.quoting import shell_line
-from tests.strategies import LAW
 
 PRINTABLE = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=12)
 TOPICS = st.builds(
@@ -51,7 +50,6 @@ def meant_by(words: list[str]) -> list[AclBinding]:
 
 
 @given(TOPICS, st.sampled_from(("add", "remove")))
-@LAW
 def test_a_command_means_its_acl_and_no_other(acl: AclBinding, action: str) -> None:
     command = command_for(action, acl, ("--as", "User:admin"))
     sayable = acl.operation is AclOperation.ALL or acl.operation in supported_operations(acl.resource_type)
@@ -154,7 +152,6 @@ def test_what_can_not_be_printed_has_no_command(subtests: pytest.Subtests) -> No
 
 
 @given(TOPICS, st.text(max_size=8))
-@LAW
 def test_a_line_is_printable_and_means_its_words_or_there_is_none(acl: AclBinding, text: str) -> None:
     line = shell_line(["klamm", text, acl.resource_name])
     assert (line is not None) is (text + acl.resource_name).isprintable()

@@ -8,9 +8,8 @@ from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.operations import supported_operations
 from tests.access_grids import assert_exact, random_change
+from tests.budgets import seeds
 
-SEEDS = 3
-MANY_SEEDS = 600
 CLOSED = AuthorizerConfig()
 OPEN = AuthorizerConfig(allow_everyone_if_no_acl_found=True)
 
@@ -53,17 +52,8 @@ def test_a_group_that_shares_its_name_with_a_super_user_is_still_a_group() -> No
     assert told(diff([everybody], [everybody, denied], config)) == ["- Group:g * READ TOPIC LITERAL a"]
 
 
-@pytest.mark.long
 def test_a_flip_is_never_missing_and_never_invented() -> None:
-    for seed in range(SEEDS):
-        change = random_change(seed)
-        assert assert_exact(change, access_diff(change.before, change.after, change.config)) > 1_000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(SEEDS, MANY_SEEDS, 20))
-def test_a_flip_is_never_missing_and_never_invented_thoroughly(first: int) -> None:
-    for seed in range(first, first + 20):
+    for seed in seeds("flips"):
         change = random_change(seed)
         assert assert_exact(change, access_diff(change.before, change.after, change.config)) > 1_000
 

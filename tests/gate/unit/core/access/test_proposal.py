@@ -6,8 +6,6 @@ from functools import cached_property
 from itertools import combinations
 from random import Random
 
-import pytest
-
 from app.core.access.proposal import SEVERAL, Proposal, Question, Reason, prefixes_of, propose
 from app.core.authorize import Authorization
 from app.core.image import AuthorizerImage
@@ -16,6 +14,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import ALLOW_MASK
+from tests.budgets import seeds
 from tests.images import image_of, numbered
 
 ME = "User:orders-api"
@@ -112,9 +111,8 @@ def _random_acl(draw: Random, names: list[str], hosts: tuple[str, ...], permissi
     )
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(100, 1_000, 100))])
-def test_all_that_was_used_is_allowed_and_nothing_that_was_denied(first: int) -> None:
-    for seed in range(first, first + 100):
+def test_all_that_was_used_is_allowed_and_nothing_that_was_denied() -> None:
+    for seed in seeds("proposals"):
         log = random_log(seed)
         acls = log.proposal.acls
         image = _image(dict.fromkeys([*acls, *log.denies]))
@@ -128,9 +126,8 @@ def test_all_that_was_used_is_allowed_and_nothing_that_was_denied(first: int) ->
             assert (reason is Reason.DENIED_TOO) is _is_contradicted(question, log), (seed, question)
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(100, 1_000, 100))])
-def test_a_prefix_catches_no_name_that_was_not_used_so_and_no_acl_is_one_too_many(first: int) -> None:
-    for seed in range(first, first + 100):
+def test_a_prefix_catches_no_name_that_was_not_used_so_and_no_acl_is_one_too_many() -> None:
+    for seed in seeds("proposals"):
         log = random_log(seed)
         allowed = [each for each in log.open(allowed=True) if each not in log.proposal.left_out]
         for acl in log.proposal.acls:
@@ -140,11 +137,9 @@ def test_a_prefix_catches_no_name_that_was_not_used_so_and_no_acl_is_one_too_man
             assert not all(_allows(others, each) for each in allowed), (seed, acl)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 1_000), marks=pytest.mark.slow)])
-def test_fewer_acls_would_rarely_do(seeds: range) -> None:
+def test_fewer_acls_would_rarely_do() -> None:
     proposed = fewest_alike = fewest = 0
-    for seed in seeds:
+    for seed in seeds("fewest proposals"):
         log = random_log(seed)
         wanted = {each for each in log.open(allowed=True) if each not in log.proposal.left_out}
         if not 0 < len(wanted) <= 14:

@@ -46,7 +46,6 @@ def most_calls(steps: Iterator[object]) -> int:
     return most
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("host", ["", "10.0.77.7"])
 @pytest.mark.parametrize("operation", [AclOperation.READ, AclOperation.WRITE])
 def test_a_search(image: AuthorizerImage, operation: AclOperation, host: str) -> None:

@@ -15,11 +15,9 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import ClientAddress, parse_address
 from app.core.kafka.operations import DENY_MASK, supported_operations
 from tests.access_grids import ASKED_ADDRESSES, ASKED_NAMES, ASKED_PRINCIPALS, random_store
+from tests.budgets import seeds
 from tests.images import image_of, numbered
 from tests.updates import topic
-
-SEEDS = 8
-MANY_SEEDS = 200
 
 
 def rows_of(
@@ -77,15 +75,9 @@ def allows(rows: list[Holding], resource_type: ResourceType, name: str, operatio
 
 
 def test_the_rows_say_what_a_plain_scan_decides(subtests: pytest.Subtests) -> None:
-    for seed in range(SEEDS):
+    for seed in seeds("what a principal can do"):
         with subtests.test(seed=seed):
             assert questions_asked(seed) > 500
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(SEEDS, MANY_SEEDS, 48))
-def test_the_rows_say_what_a_plain_scan_decides_thoroughly(first: int) -> None:
-    assert sum(map(questions_asked, range(first, first + 48))) > 50_000
 
 
 def test_an_operation_that_the_resource_does_not_have_gives_nothing() -> None:

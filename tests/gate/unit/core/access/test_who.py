@@ -16,10 +16,8 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import from_bit_field, to_bit_field
 from tests.access_grids import ASKED_ADDRESSES, ASKED_NAMES, ASKED_OPERATIONS, ASKED_PRINCIPALS, random_store
+from tests.budgets import seeds
 from tests.images import image_of, numbered
-
-SEEDS = 8
-MANY_SEEDS = 400
 
 
 def rows_of(image: AuthorizerImage, question: WhoQuestion) -> tuple[list[Holder], bool]:
@@ -63,17 +61,10 @@ def assert_each_row_is_so(image: AuthorizerImage, rows: list[Holder], resource_t
         ), row
 
 
-@pytest.mark.long
 def test_the_rows_say_what_a_plain_scan_decides(subtests: pytest.Subtests) -> None:
-    for seed in range(SEEDS):
+    for seed in seeds("who can do it"):
         with subtests.test(seed=seed):
             assert questions_asked(seed) > 500
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(SEEDS, MANY_SEEDS, 49))
-def test_the_rows_say_what_a_plain_scan_decides_thoroughly(first: int) -> None:
-    assert sum(map(questions_asked, range(first, first + 49))) > 50_000
 
 
 def questions_asked(seed: int) -> int:

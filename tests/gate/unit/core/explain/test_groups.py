@@ -15,8 +15,9 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.verdicts import Verdict
+from tests.budgets import budget
 from tests.images import image_of
-from tests.strategies import ADDRESSES, ASKED_NAMES, LAW, PRINCIPALS, bindings, configs, examples
+from tests.strategies import ADDRESSES, ASKED_NAMES, PRINCIPALS, bindings, configs
 from tests.updates import topic
 
 GROUPS = Groups(("a", "b"))
@@ -80,7 +81,7 @@ _questions = st.builds(
 )
 
 
-@settings(LAW, max_examples=examples(60))
+@settings(max_examples=budget("law of several steps"))
 @given(_questions, _acls, configs, st.booleans())
 def test_the_explanation_agrees_with_the_decision(
     asked: Question,
@@ -98,7 +99,6 @@ def test_the_explanation_agrees_with_the_decision(
         assert mended.verdict is Verdict.ALLOWED_BY_ACL
 
 
-@LAW
 @given(_questions, _acls, _acls, _acls, st.sampled_from((CLOSED, OPEN)))
 def test_who_sees_no_acls_of_others_hears_nothing_of_groups_that_it_is_not_in(
     asked: Question, seen: list[AclBinding], one: list[AclBinding], other: list[AclBinding], config: AuthorizerConfig

@@ -40,7 +40,6 @@ def chain(length: int, principal: str = "User:alice") -> list[AclBinding]:
     return [topic("x" * n, principal, PREFIXED) for n in range(1, length + 1)]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("acls", "asked", "expected"),
     [
@@ -110,7 +109,6 @@ def test_those_that_are_listed_are_the_first_in_order_of_all_that_there_are() ->
     assert [each.binding for each in found.matching_acls] == [*own, *everybody, few[-1]]
 
 
-@pytest.mark.long
 def test_the_default_steps_in_where_the_denies_are_all_there_is(subtests: pytest.Subtests) -> None:
     for crowd in [1, 40, 700]:
         for other in [

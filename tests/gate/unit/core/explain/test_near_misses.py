@@ -18,7 +18,7 @@ from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, AclPermission
 from app.core.kafka.hosts import parse_address
 from tests.images import index_of, numbered
 from tests.reference import Reference, _allows, _covers, _denies
-from tests.strategies import ASKED_NAMES, CONCRETE_OPERATIONS, LAW, THOROUGH, binding_lists, callers
+from tests.strategies import ASKED_NAMES, CONCRETE_OPERATIONS, binding_lists, callers
 from tests.updates import topic
 
 READ, WRITE = AclOperation.READ, AclOperation.WRITE
@@ -95,24 +95,13 @@ def assert_equals_a_plain_scan(acls: list[AclBinding], asked: Question, permissi
 
 
 @given(binding_lists, questions, st.sampled_from((ALLOW, DENY)))
-@LAW
 def test_near_misses_are_those_of_a_plain_scan(
     acls: list[AclBinding], asked: Question, permission: AclPermissionType
 ) -> None:
     assert_equals_a_plain_scan(acls, asked, permission)
 
 
-@pytest.mark.slow
-@given(binding_lists, questions, st.sampled_from((ALLOW, DENY)))
-@THOROUGH
-def test_near_misses_are_those_of_a_plain_scan_thoroughly(
-    acls: list[AclBinding], asked: Question, permission: AclPermissionType
-) -> None:
-    assert_equals_a_plain_scan(acls, asked, permission)
-
-
 @given(binding_lists, questions)
-@LAW
 def test_whoever_may_not_see_others_sees_no_acl_of_theirs(acls: list[AclBinding], asked: Question) -> None:
     index = index_of(numbered(acls))
     for each in near(index, asked, others=False):
@@ -319,7 +308,6 @@ def rebuilt(acls: Sequence[StandardAcl], seed: int) -> AclIndex:
     return index
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kept", [1.0, 0.5, 0.15, 0.04])
 @pytest.mark.parametrize("others", [True, False])
 def test_two_replicas_and_two_calls_find_the_same(kept: float, others: bool) -> None:  # noqa: FBT001 - parametrized
@@ -342,7 +330,6 @@ def test_of_very_many_hosts_those_around_the_callers_address_are_found() -> None
     assert set(found) == {next_to_it, *ranges}
 
 
-@pytest.mark.slow
 def test_a_search_ends_however_much_there_is_to_look_at() -> None:
     """Every prefix of the name with hundreds of principals on it, each with hundreds of hosts, would take seconds."""
     name = "orders" * 20

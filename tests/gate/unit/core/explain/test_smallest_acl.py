@@ -15,7 +15,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.kafka.hosts import ClientAddress, parse_address
 from app.core.kafka.validation import MAX_TEXT_BYTES, validate_new_acl
 from tests.images import image_of, numbered
-from tests.strategies import ADDRESSES, ASKED_NAMES, HOSTS, LAW, PRINCIPALS, bindings
+from tests.strategies import ADDRESSES, ASKED_NAMES, HOSTS, PRINCIPALS, bindings
 
 READ, ALL = AclOperation.READ, AclOperation.ALL
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
@@ -119,7 +119,6 @@ QUESTIONS = [
 
 
 @given(bindings, st.sampled_from(QUESTIONS), st.sampled_from((*HOSTS, None)))
-@LAW
 def test_whatever_else_allows_it_allows_all_that_the_smallest_does(
     other: AclBinding, asked: Question, host: str | None
 ) -> None:

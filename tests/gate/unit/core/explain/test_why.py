@@ -22,7 +22,7 @@ from tests.advice import broken_promises, explain
 from tests.advice import explained as explained_in
 from tests.images import image_of, numbered
 from tests.reference import Reference, _allows, _covers, _denies
-from tests.strategies import ASKED_NAMES, CONCRETE_OPERATIONS, LAW, binding_lists, callers, configs
+from tests.strategies import ASKED_NAMES, CONCRETE_OPERATIONS, binding_lists, callers, configs
 from tests.updates import topic
 
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
@@ -244,7 +244,6 @@ def test_a_resource_called_star_is_matched_by_its_literal_once() -> None:
     st.sampled_from((TOPIC, ResourceType.CLUSTER)),
     st.sampled_from(ASKED_NAMES),
 )
-@LAW
 def test_explain_agrees_with_authorize_and_with_a_plain_scan(
     acls: list[AclBinding],
     config: AuthorizerConfig,

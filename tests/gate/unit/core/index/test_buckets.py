@@ -102,7 +102,6 @@ def test_the_rows_of_a_host_are_found_without_the_others(subtests: pytest.Subtes
             assert first_row(bucket) in rows
 
 
-@pytest.mark.long
 def test_removing_row_by_row_leaves_nothing(subtests: pytest.Subtests) -> None:
     for bindings in SETS:
         with subtests.test(bindings=bindings):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.core.index.buckets import HOT
@@ -14,7 +14,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import PatternType
 from tests.dumps import dump
 from tests.images import numbered
-from tests.strategies import LAW, binding_lists
+from tests.strategies import binding_lists
 from tests.updates import topic
 
 CROWD = [topic("a", f"User:{n:03d}") for n in range(HOT + 3)]
@@ -23,7 +23,6 @@ PREFIXES = [topic("a" * length, pattern_type=PatternType.PREFIXED) for length in
 
 
 @given(binding_lists, st.lists(st.integers(1, 40), max_size=6), st.booleans())
-@settings(LAW)
 @example([*CROWD, *HOSTS, *PREFIXES], [], True)  # noqa: FBT003 - drawn
 @example([*CROWD, *HOSTS, *PREFIXES], [10, 66, 70], True)  # noqa: FBT003 - drawn
 def test_rows_in_slices_of_any_length_and_order_are_the_same_index(

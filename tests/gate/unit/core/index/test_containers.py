@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.index.containers import ShardedDict, SortedNames
-from tests.strategies import LAW
 
 
 def names_in_order(names: SortedNames) -> list[str]:
@@ -20,7 +19,6 @@ def filled(names: list[str]) -> SortedNames:
 
 
 @given(st.lists(st.text(max_size=4), unique=True), st.data())
-@LAW
 def test_names_stay_in_code_point_order_through_every_add_and_remove(names: list[str], data: st.DataObject) -> None:
     held = filled(names)
     assert names_in_order(held) == sorted(names)

@@ -43,7 +43,6 @@ FILTERS = [
 ]
 
 
-@pytest.mark.long
 def test_thousands_are_listed_in_order_and_in_bounded_steps(subtests: pytest.Subtests) -> None:
     for acls in [MANY_NAMES, ONE_NAME, ONE_PRINCIPAL]:
         with subtests.test(acls=acls):
@@ -63,7 +62,6 @@ def test_a_search_that_finds_nothing_still_yields_now_and_then() -> None:
     assert not any(steps)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("acls", [MANY_NAMES, BOTH_PATTERNS[:3_000]], ids=["names", "principals"])
 def test_every_place_is_a_good_place_to_go_on_from(acls: list[AclBinding]) -> None:
     stored = numbered(acls)

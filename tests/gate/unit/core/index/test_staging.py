@@ -23,10 +23,11 @@ from app.core.kafka.errors import PoisonedRecordException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
 from app.core.records import AccessControlEntryRecord, Record
+from tests.budgets import budget
 from tests.dumps import dump
 from tests.images import image_of, index_of, numbered
 from tests.staged import DENIALS, LARGE, STARTUP, Held, chained, in_steps, overlays_in, whole
-from tests.strategies import ASKED_NAMES, CONCRETE_TYPES, LAW, binding_lists, bindings, callers, examples, filters
+from tests.strategies import ASKED_NAMES, CONCRETE_TYPES, binding_lists, bindings, callers, filters
 from tests.updates import topic
 
 bases = st.tuples(
@@ -59,17 +60,8 @@ def findable(image: AuthorizerImage, ids: Sequence[UUID]) -> list[StandardAcl | 
 
 
 @given(bases, toggles, callers, filters)
-@settings(LAW, max_examples=examples(12))
+@settings(max_examples=budget("law of whole stores"))
 def test_nothing_is_seen_before_the_commit_and_everything_after(
-    base: list[AclBinding], wanted: list[AclBinding | int], caller: tuple[str, str], acl_filter: AclBindingFilter
-) -> None:
-    assert_unseen_and_then_whole(base, wanted, caller, acl_filter)
-
-
-@pytest.mark.slow
-@given(bases, toggles, callers, filters)
-@settings(LAW, max_examples=150)
-def test_nothing_is_seen_before_the_commit_and_everything_after_thoroughly(
     base: list[AclBinding], wanted: list[AclBinding | int], caller: tuple[str, str], acl_filter: AclBindingFilter
 ) -> None:
     assert_unseen_and_then_whole(base, wanted, caller, acl_filter)
@@ -122,9 +114,7 @@ def test_nested_prefixes_part_and_join_beside_the_image_as_in_it() -> None:
         assert dump(steps.index) == dump(index_of(held.acls))
 
 
-@pytest.mark.slow
 @given(bases, st.lists(toggles, min_size=2, max_size=4))
-@LAW
 def test_transaction_follows_transaction(base: list[AclBinding], turns: list[list[AclBinding | int]]) -> None:
     """What one leaves behind, rows to be used again among it, is sound for the next."""
     steps, at_once = image_of(numbered(base), STARTUP), image_of(numbered(base), STARTUP)
@@ -137,9 +127,7 @@ def test_transaction_follows_transaction(base: list[AclBinding], turns: list[lis
         assert len(steps.index.table.codes) - len(steps.index.table.free_rows) == len(steps.index)
 
 
-@pytest.mark.slow
 @given(bases, toggles)
-@LAW
 def test_the_index_in_the_making_is_an_index_like_any_other(
     base: list[AclBinding], wanted: list[AclBinding | int]
 ) -> None:
@@ -201,7 +189,6 @@ def test_abandoned_at_any_step_it_has_changed_nothing_and_cost_no_rows() -> None
     assert len(table.codes) <= rows + len(records)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("where", ["_compile", "share"])
 def test_a_fault_while_it_is_prepared_changes_nothing(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     image, records = mixed()

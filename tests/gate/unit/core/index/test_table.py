@@ -6,12 +6,11 @@ from hypothesis import given
 from app.core.index.table import AclTable, sort_key
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from tests.images import numbered
-from tests.strategies import LAW, binding_lists
+from tests.strategies import binding_lists
 from tests.updates import topic
 
 
 @given(binding_lists)
-@LAW
 def test_a_row_reads_back_as_its_acl(acls: list[AclBinding]) -> None:
     table = AclTable()
     stored = numbered(acls)

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from app.core.kafka.bindings import AclBinding, StandardAcl, canonical_fields
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from tests.strategies import LAW, binding_lists, bindings
+from tests.strategies import binding_lists, bindings
 
 BINDING = AclBinding(
     ResourceType.TOPIC,
@@ -29,7 +29,6 @@ def test_an_acl_prints_as_in_kafkas_audit_log() -> None:
 
 
 @given(bindings)
-@LAW
 def test_a_row_reads_back_to_its_acl(binding: AclBinding) -> None:
     acl = StandardAcl(ACL_ID, binding)
     assert StandardAcl.from_row(acl.row) == acl
@@ -44,7 +43,6 @@ def test_the_natural_key_never_changes() -> None:
 
 
 @given(binding_lists)
-@LAW
 def test_natural_keys_are_equal_if_and_only_if_the_bindings_are(acls: list[AclBinding]) -> None:
     assert len({acl.natural_key for acl in acls}) == len(acls)
 

@@ -17,7 +17,6 @@ from app.core.kafka.configs import (
     validate_config,
 )
 from app.core.kafka.errors import InvalidRequestException
-from tests.strategies import LAW
 
 
 def refusal_of(name: str, value: str | None) -> str:
@@ -146,7 +145,6 @@ words = st.text(st.characters(blacklist_categories=["Cs", "Cc", "Z"], blacklist_
         audit_level=st.sampled_from(AUDIT_LEVELS),
     )
 )
-@LAW
 def test_what_is_described_reads_back_to_the_same(config: AuthorizerConfig) -> None:
     described = describe(config)
     assert tuple(described) == CONFIG_NAMES

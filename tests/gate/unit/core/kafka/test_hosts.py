@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from app.core.index.masks import host_matches
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import Cidr, ClientAddress, parse_address, parse_cidr
-from tests.strategies import LAW
 
 
 def test_an_address_is_told_as_java_tells_it(subtests: pytest.Subtests) -> None:
@@ -86,13 +85,11 @@ def test_a_refusal_quotes_no_more_than_a_line_of_garbage() -> None:
 
 
 @given(st.ip_addresses(v=4))
-@LAW
 def test_every_ipv4_address_keeps_its_text(address: object) -> None:
     assert parse_address(str(address)).text == str(address)
 
 
 @given(st.ip_addresses(v=6))
-@LAW
 def test_every_spelling_of_an_ipv6_address_is_one_address(address: IPv6Address) -> None:
     parsed = parse_address(str(address))
     assert parse_address(address.exploded.upper()) == parsed

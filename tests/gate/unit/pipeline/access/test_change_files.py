@@ -19,7 +19,7 @@ from app.pipeline.access import change_files
 from app.pipeline.access.change_files import read_candidate
 from app.pipeline.access.changes import Candidate, Fate, FilterSet, Step, new_id, refuse_excessive
 from app.pipeline.spark.errors import PipelineError
-from tests.strategies import LAW, bindings, filters
+from tests.strategies import bindings, filters
 from tests.updates import new, unending
 
 BINDING = {
@@ -31,7 +31,6 @@ BINDING = {
 }
 
 
-@LAW
 @given(st.lists(filters, max_size=12), st.lists(bindings, max_size=20))
 def test_many_filters_at_once_match_what_any_of_them_matches(
     some: list[AclBindingFilter], acls: list[AclBinding]
@@ -40,7 +39,6 @@ def test_many_filters_at_once_match_what_any_of_them_matches(
     assert [together.matches(acl) for acl in acls] == [any(each.matches(acl) for each in some) for acl in acls]
 
 
-@LAW
 @given(
     st.lists(st.lists(bindings, max_size=4) | st.lists(filters, max_size=2), max_size=5),
     st.lists(bindings, max_size=12, unique=True),

@@ -58,7 +58,6 @@ def batched(rows: list[Row], size: int) -> Iterator[list[Row]]:
     return iter(lambda: list(islice(stream, size)), [])
 
 
-@pytest.mark.long
 def test_an_allow_is_worth_what_no_deny_takes_wherever_batches_end(subtests: pytest.Subtests) -> None:
     for size in [1, 2, 7, 1_000]:
         for seed in range(25):

@@ -7,7 +7,7 @@ from typing import Any, Never
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.kafka.errors import InvalidRequestException
@@ -139,9 +139,7 @@ def test_clean_bodies_are_never_refused(pairs: Pairs, style: dict[str, Any]) -> 
     assert kept(decoded(body)) == to_value(pairs)
 
 
-@pytest.mark.slow
 @given(REQUESTS, STYLES, st.data())
-@settings(max_examples=400)
 def test_bodies_with_anything_twice_are_always_refused(
     pairs: Pairs, style: dict[str, Any], data: st.DataObject
 ) -> None:

@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Iterable, Iterator
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.rest.http import protocol
 from app.rest.http.heads import plain_head
-from tests.strategies import examples
 from tests.wires import HOST, LINE, TYPE, connected, plain_reply, request, turns
 
 
@@ -53,7 +52,6 @@ def cut(data: bytes, places: list[int]) -> Iterator[bytes]:
     yield data[start:]
 
 
-@settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(REQUESTS | st.sampled_from([CHUNKED, b"\r\n"]), max_size=6),
     st.lists(st.integers(1, 800), max_size=8),
@@ -64,7 +62,6 @@ def cut(data: bytes, places: list[int]) -> Iterator[bytes]:
 # A body that looks like a request, in a segment of its own.
 @example([request(b"in"), request(request(b"in"))[: -len(request(b"in"))], request(b"in")], [], True)  # noqa: FBT003 - drawn
 # A head that ends before the first empty line does.
-@pytest.mark.slow
 @example([ODD, ODD], [], True)  # noqa: FBT003 - drawn
 def test_a_remembered_head_changes_no_answer(messages: list[bytes], places: list[int], whole: bool) -> None:  # noqa: FBT001 - drawn
     # Segments are requests (as a rule they are), or pieces of any size.

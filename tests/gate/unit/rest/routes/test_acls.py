@@ -106,7 +106,6 @@ async def test_a_refused_binding_does_not_hinder_its_neighbours(
     assert results[1]["created"]
 
 
-@pytest.mark.long
 async def test_ten_thousand_new_acls_are_the_most_in_one_call(service: InProcess) -> None:
     many = [{**BINDING, "resource_name": f"t{n}"} for n in range(10_000)]
     results = (await create(service, *many, many[0], timeout_ms=60_000))["results"]

@@ -40,7 +40,6 @@ def test_it_holds_every_file_of_its_rooms_and_nothing_else() -> None:
     assert names == wanted | {"app/__init__.py"}
 
 
-@pytest.mark.long
 def test_out_of_it_everything_is_imported_without_the_rest_and_it_makes_itself_again(tmp_path: Path) -> None:
     path = tmp_path / "klamm.zip"
     with pytest.raises(SystemExit) as end:
