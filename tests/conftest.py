@@ -5,13 +5,12 @@ import random
 import signal
 import threading
 from collections.abc import Generator, Iterator
-from typing import Any
 
 import pytest
 
 from app.core.collection import collection_paused
 from tests import budgets
-from tests.planted import gather, judge
+from tests.planted import judge
 from tests.postgres import Postgres
 from tests.process_guard import may_start_processes
 
@@ -41,15 +40,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         random.seed(item.nodeid)
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """No process of the run may have said a planted secret."""
-    judge(session)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 - a worker of pytest-xdist
-    """What a worker's processes have said is judged with all the rest."""
-    gather(node)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    """No process may have said a planted secret; after the last test, which ends all processes, none at any time."""
+    yield
+    judge(everything=nextitem is None)
 
 
 @pytest.fixture(scope="session")

@@ -1,16 +1,16 @@
-"""Planted secrets: what every process of the whole run has said is kept, and none of it may show one.
+"""Planted secrets: what every process of the run has said is kept, and none of it may show one.
 
 A test that gives a process a secret plants it (`plant`); whoever starts a process hands in what it says (`hear`).
-When the run ends, `tests/conftest.py` holds the one against the other, also for secrets that were planted late.
+When a test has ended, `tests/conftest.py` fails it if a secret has been said meanwhile. The last test of each worker
+ends with its processes, and then all that they have ever said is judged, also by secrets that were planted late.
 """
 
 import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import pytest
@@ -30,6 +30,8 @@ class PlantedSecrets:
         self._secrets: dict[str, str] = {}
         # Closed by `close`.
         self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - as said
+        self._judged = 0
+        self._told: set[str] = set()
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -48,33 +50,28 @@ class PlantedSecrets:
         """Keep what a process has said, with the test that was running."""
         test = _test()
         with self._lock:
+            self._said.seek(0, os.SEEK_END)
             self._said.writelines(f"{test}\0{line}\n" for line in said.split("\n") if line)
 
-    def hand_over(self, path: Path) -> dict[str, str]:
-        """Put what was said into this file; the secrets come back, by the test that planted each."""
-        with self._lock:
-            self._said.flush()
-            self._said.seek(0)
-            path.write_text(self._said.read(), encoding="utf-8", errors="surrogatepass")
-            return dict(self._secrets)
+    def leaks(self, *, everything: bool) -> list[str]:
+        """For each line with a secret: where it was planted and said, without telling more of it than needs be.
 
-    def take_over(self, path: Path, secrets: Mapping[str, str]) -> None:
-        """Keep what another process of the run has handed over."""
+        Lines that were looked at before are looked at again only if all are asked for; no leak is told twice.
+        """
         with self._lock:
-            self._secrets.update(secrets)
-            self._said.write(path.read_text(encoding="utf-8", errors="surrogatepass"))
+            self._said.seek(0 if everything else self._judged)
+            found = list(dict.fromkeys(leak for line in self._said for leak in self._leaks_in(line)))
+            self._judged = self._said.tell()
+            new = [leak for leak in found if leak not in self._told]
+            self._told.update(new)
+            return new
 
-    def leaks(self) -> Iterator[str]:
-        """For each line with a secret: where it was planted and said, without telling more of it than needs be."""
-        with self._lock:
-            self._said.flush()
-            self._said.seek(0)
-            for kept in self._said:
-                test, _, line = kept.rstrip("\n").partition("\0")
-                for secret, origin in self._secrets_in(line):
-                    at = line.find(secret)
-                    shown = line[max(0, at - _WIDTH) : at] + "<<<the secret>>>" + line[at + len(secret) :][:_WIDTH]
-                    yield f"{origin} was said in {test}: {shown}"
+    def _leaks_in(self, kept: str) -> Iterator[str]:
+        test, _, line = kept.rstrip("\n").partition("\0")
+        for secret, origin in self._secrets_in(line):
+            at = line.find(secret)
+            shown = line[max(0, at - _WIDTH) : at] + "<<<the secret>>>" + line[at + len(secret) :][:_WIDTH]
+            yield f"{origin} was said in {test}: {shown}"
 
     def _secrets_in(self, line: str) -> Iterator[tuple[str, str]]:
         for secret, planted_by in self._secrets.items():
@@ -114,32 +111,12 @@ def plant_of_folder(data_dir: Path) -> None:
         plant(path.read_text(encoding="ascii").strip())
 
 
-def gather(node: Any) -> None:  # noqa: ANN401 - a worker of pytest-xdist
-    """Take over what a worker of the run has heard, in the process that judges."""
-    handed_over = getattr(node, "workeroutput", {}).get("planted")
-    if handed_over is not None:
-        path = Path(handed_over["said"])
-        _RUN.take_over(path, handed_over["secrets"])
-        path.unlink()
-
-
-def judge(session: pytest.Session) -> None:
-    """Fail the run, whatever else it has shown, if any process has said a planted secret.
-
-    A worker of pytest-xdist does not judge: a secret of its own may have been said to another one.
-    """
-    if hasattr(session.config, "workeroutput"):
-        said = Path(tempfile.mkstemp(prefix="klamm-said-")[1])
-        session.config.workeroutput["planted"] = {"said": str(said), "secrets": _RUN.hand_over(said)}
-        return
-    leaks = list(_RUN.leaks())
-    if not leaks:
-        return
-    session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.ensure_newline()
-        reporter.section("planted secrets were found in what processes said", sep="=", red=True, bold=True)
-        for leak in leaks[:20]:
-            reporter.write_line(leak)
-        reporter.write_line(f"{len(leaks)} in all; no log, message or traceback may show a secret (app/logs/redaction)")
+def judge(*, everything: bool) -> None:
+    """Fail the test that has just ended, whatever else it has shown, if a planted secret has been said."""
+    leaks = _RUN.leaks(everything=everything)
+    if leaks:
+        told = [
+            *leaks[:20],
+            f"{len(leaks)} in all; no log, message or traceback may show a secret (app/logs/redaction)",
+        ]
+        pytest.fail("\n".join(["planted secrets were found in what processes said", *told]), pytrace=False)
