@@ -139,12 +139,12 @@ migrate: $(SERVES) ## Bring the database of KLAMM_DATABASE_URL to this version
 test: $(STAMP) ## The gate: tests/gate in a fixed order, drawn the same each time; K=NAME for the tests of a name
 	@$(BIN)/pytest tests/gate -q -rsfE -p no:randomly -n 3 --dist worksteal $(if $(K),-k '$(K)')
 
-# CHANGED=1: the test files that meet what differs from $BASE (the merge base), within MINUTES. DUE=1: one part of all.
+# Those that draw in laws and gate are among them, and draw more here. What CHANGED=1 meets is what differs from $BASE,
+# or from the merge base.
 .PHONY: proof
-proof: $(STAMP) ## What the gate leaves, in tests/proof: all, or CHANGED=1 what a change meets (MINUTES=25), or DUE=1 the part whose turn it is; SEED=7 as drawn
-	@exec $(BIN)/python -m tests.proof.run $(if $(filter 1,$(CHANGED)),--changed) $(if $(filter 1,$(DUE)),--due) \
-	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) \
-	  $(if $(filter 1,$(TIMES)),--record-times) $(if $(filter 1,$(LIST)),--list)
+proof: $(STAMP) ## What the gate leaves, in tests/proof: all, or CHANGED=1 what a change meets (MINUTES=25), or DUE=1 the part whose turn it is; FOLDER=... for a part, SEED=7 as drawn
+	@exec $(BIN)/python -m tests.proof.run \
+	  $(foreach option,CHANGED DUE MINUTES SEED FOLDER TIMES LIST,$(if $($(option)),--$(shell echo $(option) | tr A-Z a-z)='$($(option))'))
 
 .PHONY: test-kafka-own
 test-kafka-own: $(STAMP) ## All of Kafka's own tests of authorizers, under its own one and under the plugin (half an hour); CLASSES=... for some
@@ -168,11 +168,11 @@ plugin: ## Build build/plugin/klamm-kafka-authorizer.jar, a Kafka broker's own a
 	mvn --batch-mode --quiet --file plugin/pom.xml -DskipTests package
 	@ls -l build/plugin/klamm-kafka-authorizer.jar
 
-# Counted lines make a service several times slower, so a test of overload may fail here that passes in `make test-full`.
+# Counted lines make a service several times slower, so a test of overload may fail here that passes in `make proof`.
 .PHONY: coverage
-coverage: $(STAMP) ## The whole suite with branch coverage, processes included: core 100 %, overall 95 % or more
+coverage: $(STAMP) ## Check, gate and proof with branch coverage, processes included: core 100 %, overall 95 % or more
 	$(BIN)/coverage erase
-	-$(BIN)/coverage run -m pytest -q -m 'not full' $(SIDE_BY_SIDE)
+	-$(BIN)/coverage run -m pytest -q tests/laws tests/gate tests/proof -n 4 --dist loadfile
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include 'app/core/*' --fail-under 100
 	$(BIN)/coverage report --fail-under 95

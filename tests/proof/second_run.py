@@ -17,7 +17,7 @@ import pytest
 from tests.proof.process_use import ProcessUse, uses_process
 
 _PASSED = re.compile(r"^(=+ )?1 passed\b", re.MULTILINE)
-_SEEDS = ("--randomly-seed", "--hypothesis-seed")
+_SEEDS = ("--hypothesis-profile", "--randomly-seed", "--hypothesis-seed")
 _KEPT_LINES = 60
 
 

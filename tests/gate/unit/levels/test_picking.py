@@ -80,6 +80,13 @@ def test_nothing_picked_for_what_is_served_or_delivered_is_an_error(changed: str
         pick({"README.md": [], changed: []}, MINUTE, 25.0)
 
 
+def test_what_a_test_of_another_level_meets_need_not_be_picked() -> None:
+    picked = pick({"app/near.py": []}, MINUTE, 25.0, met_elsewhere=["app/near.py"])
+    assert (picked.files, picked.unmet) == ([], [])
+    with pytest.raises(NothingPickedError, match=r"differs: app/far\.py$"):
+        pick({"app/near.py": [], "app/far.py": []}, MINUTE, 25.0, met_elsewhere=["app/near.py"])
+
+
 def test_what_no_test_meets_is_told_beside_what_is_picked() -> None:
     picked = pick({"app/near.py": ["a"], "app/far.py": [], "README.md": []}, MINUTE, 25.0)
     assert (picked.files, picked.unmet) == (["a"], ["app/far.py"])

@@ -37,7 +37,7 @@ def _run(pytester: pytest.Pytester, body: str, *options: str) -> pytest.RunResul
     gate = pytester.mkdir("gate")
     (gate / "conftest.py").write_text(_CONFTEST)
     (gate / "test_it.py").write_text(body)
-    plugins = ("asyncio", "randomly", "cacheprovider", "xdist", "rerunfailures", "schemathesis")
+    plugins = ("asyncio", "randomly", "cacheprovider", "xdist", "schemathesis")
     silenced = [word for name in plugins for word in ("-p", f"no:{name}")]
     return pytester.runpytest_inprocess(*silenced, *options)
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.proof.picking import NothingPickedError
 from tests.proof.repository import GitError, Repository
-from tests.proof.run import pick_changed, pick_due
+from tests.proof.run import list_files, main, pick_changed, pick_due
 
 
 class Clone:
@@ -142,7 +142,7 @@ def test_base_picks_and_what_is_left_out_are_printed(clone: Clone, capsys: pytes
         "  t/test_a.py (20 s)",
         "left out, for more than 0.1 minutes would be needed (about 0.3 min):",
         "  t/test_b.py (20 s)",
-        "no test of t meets: app/unmet.py",
+        "no test meets: app/unmet.py",
     ]
 
 
@@ -159,3 +159,50 @@ def test_each_commit_has_the_next_part(clone: Clone) -> None:
 def test_a_folder_without_tests_is_an_error(clone: Clone) -> None:
     with pytest.raises(NothingPickedError, match="nowhere holds no test file"):
         pick_due(clone.repository, clone.folder, "nowhere")
+
+
+def test_what_only_another_level_meets_is_no_error_and_told(clone: Clone, capsys: pytest.CaptureFixture[str]) -> None:
+    clone.commit(tests__gate__test_it="import app.a\n", tests__proof__test_far="")
+    clone.commit(app__a="1")
+    assert pick_changed(clone.repository, clone.folder, "tests/proof", 25.0, "HEAD^") == []
+    assert capsys.readouterr().out.splitlines()[-1] == "met by tests of other levels alone: app/a.py"
+    clone.commit(app__b="1")
+    with pytest.raises(NothingPickedError, match=r"differs: app/b\.py$"):
+        pick_changed(clone.repository, clone.folder, "tests/proof", 25.0, "HEAD^")
+
+
+def test_what_draws_in_laws_and_gate_is_a_part_of_proof(clone: Clone) -> None:
+    clone.commit(
+        tests__laws__test_law="from hypothesis import given\n",
+        tests__gate__test_seed="import tests.budgets\n",
+        tests__gate__test_plain="x = 'from hypothesis import given'\n",
+        tests__campaign__test_it="import hypothesis\n",
+        tests__proof__test_own="",
+    )
+    files = clone.repository.files()
+    drawn = ["tests/gate/test_seed.py", "tests/laws/test_law.py"]
+    assert list_files(clone.folder, files, "tests/proof") == [drawn[0], drawn[1], "tests/proof/test_own.py"]
+    assert list_files(clone.folder, files, "tests/gate") == ["tests/gate/test_plain.py", "tests/gate/test_seed.py"]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--changed", "yes"], "--changed: it takes 1 or is left out, and is 'yes'"),
+        (["--due", "0"], "--due: it takes 1"),
+        (["--changed", "1", "--due", "1"], "not allowed with"),
+        (["--changed", "1", "--minutes", "abc"], "--minutes: it takes a number of minutes, such as 25, and is 'abc'"),
+        (["--changed", "1", "--minutes", "nan"], "--minutes: it takes"),
+        (["--changed", "1", "--minutes", "0"], "--minutes: it takes"),
+        (["--due", "1", "--minutes", "5"], "--minutes is for --changed"),
+        (["--seed", "x"], "--seed: it takes a whole number up to 4294967295, and is 'x'"),
+        (["--seed", "-1"], "--seed: "),
+        (["--seed", "4294967296"], "--seed: it takes"),
+        (["--times", "1", "--folder", "tests/proof/e2e"], "--times needs a run of all"),
+    ],
+)
+def test_an_odd_option_is_refused(options: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(options)
+    assert end.value.code == 2
+    assert why in capsys.readouterr().err
