@@ -235,7 +235,7 @@ async def test_a_list_of_a_recent_moment_does_not_read_the_history_before_it(
 
 
 async def test_what_is_trimmed_is_refused_and_the_rest_is_answered_as_before(world: World) -> None:
-    for seed in range(3):
+    for seed in seeds("histories"):
         draw = Random(seed)
         await world.begin(draw)
         while await world.feed.trim(keep_age=None, keep_count=30):

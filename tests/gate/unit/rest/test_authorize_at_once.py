@@ -12,6 +12,7 @@ import pytest
 from app.core.kafka.codes import AclOperation
 from app.rest.http.connection import Phase
 from app.rest.http.heads import plain_head
+from tests.budgets import budget
 from tests.gate.unit.rest.twins import BROKER, QUOTA, Twins, twins
 from tests.klamm import InProcess, acl, in_process
 
@@ -176,13 +177,13 @@ def segments_of(draw: random.Random, head: bytes, body: bytes) -> list[bytes]:
 
 
 async def compare(it: Twins, draw: random.Random, *, at_least: int) -> tuple[int, int]:
-    """Say 1,000 requests to both, over some connections, and more until so many are decided at once.
+    """Say requests to both, over some connections, and more until so many are decided at once.
 
     How many were decided, and how many of them at once.
     """
     said, decided, stream, before = 0, 0, bodies(draw), it.fast.answered
     it.connect()
-    while said < 1_000 or min(decided, it.fast.answered - before) < at_least:
+    while said < budget("requests to twins") or min(decided, it.fast.answered - before) < at_least:
         said += 1
         if it.is_closed or draw.random() < 0.05:
             it.connect(BROKER if draw.random() < 0.5 else None)
@@ -208,7 +209,7 @@ async def test_nobody_can_tell_it_from_the_route(
     seed = random.randrange(1 << 30)
     try:
         async with twins(service, tmp_path, guarded=guarded) as it:
-            decided, at_once = await compare(it, random.Random(seed), at_least=200)
+            decided, at_once = await compare(it, random.Random(seed), at_least=budget("requests to twins") // 5)
             audited, logged = it.end()
     except AssertionError as fault:
         raise AssertionError(f"seed {seed}") from fault

@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 from app.rest.http.connections import Connections
 from app.rest.http.protocol import KlammProtocol
 from app.rest.openapi import build_openapi
+from tests.budgets import budget
 from tests.callers import CALLERS
 from tests.gate.unit.rest.test_bad_input import BODIES
 from tests.klamm import InProcess, in_process
@@ -152,7 +153,7 @@ def state_of(it: InProcess) -> tuple[object, ...]:
     return tables.last_offset, it.authorizer.image.config
 
 
-@pytest.mark.parametrize(("method", "path"), routes())
+@pytest.mark.parametrize(("method", "path"), routes()[:: budget("routes")])
 async def test_no_spelling_of_a_path_lets_anybody_in(tmp_path: Path, method: str, path: str) -> None:
     async with client(tmp_path) as (http, it):
         has_body = method == "POST"
@@ -168,7 +169,7 @@ async def test_no_spelling_of_a_path_lets_anybody_in(tmp_path: Path, method: str
                 assert may or state_of(it) == before, (sender, principal)
 
 
-@pytest.mark.parametrize("path", sorted({path for _, path in routes()}))
+@pytest.mark.parametrize("path", sorted({path for _, path in routes()})[:: budget("routes")])
 async def test_a_control_character_in_a_path_is_refused_before_any_route_is_looked_for(
     tmp_path: Path, path: str
 ) -> None:
@@ -181,7 +182,7 @@ async def test_a_control_character_in_a_path_is_refused_before_any_route_is_look
                     assert b"control character" in reply or method == "HEAD", reply
 
 
-@pytest.mark.parametrize("path", sorted({path for _, path in routes()}))
+@pytest.mark.parametrize("path", sorted({path for _, path in routes()})[:: budget("routes")])
 async def test_no_method_is_a_way_around(tmp_path: Path, path: str) -> None:
     methods = {method for method, each in routes() if each == path}
     async with client(tmp_path) as (http, it):

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.core.collection import collection_paused
 from app.core.kafka.configs import AuthorizerConfig
 from app.metrics.declared import Metrics
 from app.runtime.collection import Collector
@@ -51,19 +50,6 @@ async def collector() -> AsyncIterator[tuple[Collector, Metrics, list[int]]]:
         gc.unfreeze()
 
 
-async def test_full_collections_are_its_own_and_come_in_time(
-    collector: tuple[Collector, Metrics, list[int]],
-) -> None:
-    taken, _, collected = collector
-    usual = gc.get_threshold()
-    taken.open()
-    assert gc.get_threshold()[:2] == (usual[0], 1)
-    assert gc.get_threshold()[2] > 1_000_000
-    await until(lambda: collected.count(2) >= 3)
-    await taken.close()
-    assert gc.get_threshold() == usual
-
-
 async def test_what_the_feed_adds_is_frozen_before_it_is_much(
     collector: tuple[Collector, Metrics, list[int]],
 ) -> None:
@@ -94,16 +80,4 @@ async def test_connections_and_readers_are_frozen_before_they_are_many(
         setattr(metrics, what, 0)
         for _ in range(20):
             await asyncio.sleep(0)
-    await taken.close()
-
-
-async def test_nothing_is_collected_while_an_image_is_built(
-    collector: tuple[Collector, Metrics, list[int]],
-) -> None:
-    taken, _, collected = collector
-    with collection_paused():
-        taken.open()
-        await asyncio.sleep(0.1)
-        assert collected == []
-    await until(lambda: 2 in collected)
     await taken.close()
