@@ -1,13 +1,13 @@
-"""Every byte of a small state file changed, before and while it is read, and every length cut: it is refused, or it is
+"""A small state file whose bytes are changed, before and while it is read, or that is cut: it is refused, or it is
 a state that was true.
 """
 
 import asyncio
 import io
-import random
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -115,30 +115,16 @@ def changed(content: bytes, at: int, pattern: int) -> bytes:
     return content[:at] + bytes([content[at] ^ pattern]) + content[at + 1 :]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_every_byte_changed(file: tuple[bytes, Trial, set[State]], pattern: int) -> None:
-    content, trial, true = file
-    wrong = [at for at in range(len(content)) if not holds(trial.of(changed(content, at, pattern)), true)]
-    assert not wrong
-
-
 def test_some_bytes_changed(file: tuple[bytes, Trial, set[State]]) -> None:
-    content, trial, true = file
-    drawn = [(random.randrange(len(content)), random.choice(PATTERNS)) for _ in range(100)]
+    (content, trial, true), draw = file, Random(4711)
+    drawn = [(draw.randrange(len(content)), draw.choice(PATTERNS)) for _ in range(100)]
     assert not [each for each in drawn if not holds(trial.of(changed(content, *each)), true)]
     assert trial.metrics.state_file_refusals > 0
 
 
-@pytest.mark.slow
-def test_every_length_cut(file: tuple[bytes, Trial, set[State]]) -> None:
-    content, trial, true = file
-    assert not [size for size in range(len(content)) if not holds(trial.of(content[:size]), true)]
-
-
 def test_some_lengths_cut(file: tuple[bytes, Trial, set[State]]) -> None:
-    content, trial, true = file
-    assert all(holds(trial.of(content[: random.randrange(len(content))]), true) for _ in range(40))
+    (content, trial, true), draw = file, Random(4711)
+    assert all(holds(trial.of(content[: draw.randrange(len(content))]), true) for _ in range(40))
     newest = trial.of(content)
     torn = trial.of(content + b'{"type":"transaction","tok')
     assert newest is not None

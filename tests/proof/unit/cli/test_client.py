@@ -12,7 +12,6 @@ from tests.scripted_server import ScriptedServer, reply
 _KLAMM = [sys.executable, "-c", "import sys; from app.cli.entry_point import main; sys.exit(main())"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("closed", "arguments", "code"),
     [
@@ -51,7 +50,6 @@ LISTED = reply(acls=[{"id": "00000000-0000-0000-0000-000000000001", **ODD}], tok
 LATIN_1 = {**os.environ, "PYTHONIOENCODING": "latin-1"}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments", [["export", "--format", "csv"], ["acls", "--list"], ["acls", "--list", "--output", "yaml"]]
 )

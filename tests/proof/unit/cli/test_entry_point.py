@@ -22,7 +22,6 @@ def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         yield
 
 
-@pytest.mark.long
 def test_an_interruption_of_the_very_start_is_no_fault(subtests: pytest.Subtests) -> None:
     for command, status in [("serve", 0), ("openapi", 130), ("migrate", 130), ("import", 130)]:
         for order in [signal.SIGINT, signal.SIGTERM]:
@@ -43,7 +42,6 @@ def test_an_interruption_of_the_very_start_is_no_fault(subtests: pytest.Subtests
                 assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("signals", ["[SIGINT]", "[SIGTERM]", "[SIGINT, SIGTERM]"])
 @pytest.mark.parametrize("when", ["at once", "while it loads"])
 def test_a_worker_that_is_interrupted_before_it_serves_ends_in_order(signals: str, when: str) -> None:
@@ -67,7 +65,6 @@ def test_a_worker_that_is_interrupted_before_it_serves_ends_in_order(signals: st
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("modules", "absent"),
     [

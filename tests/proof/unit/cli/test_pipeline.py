@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 
 def test_without_the_extra_it_is_said_which_one() -> None:
     program = (
@@ -19,7 +17,6 @@ def test_without_the_extra_it_is_said_which_one() -> None:
     )
 
 
-@pytest.mark.long
 def test_what_can_not_be_loaded_is_no_find_of_a_job() -> None:
     program = (
         "import sys; sys.modules['app.pipeline.spark.storage'] = None; "

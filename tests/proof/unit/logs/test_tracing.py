@@ -16,7 +16,6 @@ from tests.gate.unit.logs.test_tracing import ask
 ROOT = Path(__file__).parents[4]
 
 
-@pytest.mark.slow
 async def test_a_collector_that_does_not_answer_costs_spans_and_two_seconds(
     collector: Collector, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -37,7 +36,6 @@ async def test_a_collector_that_does_not_answer_costs_spans_and_two_seconds(
     assert len(full) <= 1
 
 
-@pytest.mark.slow
 def test_nothing_is_imported_while_it_is_off() -> None:
     program = (
         "import sys, app.cli.serving, app.cli.main, app.cli.worker, app.logs.tracing\n"

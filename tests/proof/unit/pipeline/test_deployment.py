@@ -4,12 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.gate.unit.pipeline.test_deployment import DEPLOY, PAGE
 
 
-@pytest.mark.long
 def test_workers_and_other_jobs_need_no_package_that_reads_acls_or_draws() -> None:
     needed_by_one_job = ("msgspec", "yaml", "jinja2", "markupsafe", "plotly", "rich")
     blocked = f"import sys; sys.modules.update(dict.fromkeys({needed_by_one_job}))\n"
@@ -23,7 +20,6 @@ sys.exit(job.main(["what-if", "--create", {str(PAGE)!r}]))
     assert "reading files of ACLs needs the package " in ended.stderr
 
 
-@pytest.mark.long
 def test_a_driver_that_can_not_draw_refuses_the_report_alone() -> None:
     tried = """
 import sys
