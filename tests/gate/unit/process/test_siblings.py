@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO, Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from app.process import siblings
 from app.process.channel import Channel, NoAnswerError
 from app.process.siblings import Siblings, WorkerProbe, WorkerReadiness
+from tests.klamm import until
 
 PATIENCE_S = 0.05
 PROBE = WorkerProbe(list, lambda listener: WorkerReadiness(listener is None, started=True, state="READY"))
@@ -32,9 +34,7 @@ class Supervisor:
         return self.answers[subject]
 
     async def heard_of(self, subject: str) -> object:
-        async with asyncio.timeout(30):
-            while subject not in dict(self.heard):  # noqa: ASYNC110 - a test's wait
-                await asyncio.sleep(0.001)
+        await until(lambda: subject in dict(self.heard), subject)
         return dict(self.heard)[subject]
 
 
@@ -146,14 +146,16 @@ async def test_when_too_many_ask_the_others_are_not_taken_for_ready() -> None:
 
 async def test_the_supervisors_orders_reach_the_server() -> None:
     supervisor, heard = Supervisor(), list[str]()
+
+    def has_heard(order: str) -> bool:
+        return heard[-1:] == [order]
+
     async with worker(supervisor) as found:
         found.on_orders(lambda: heard.append("drain"), lambda: heard.append("end"))
         assert supervisor.channel is not None
         for order in ("drain", "end"):
             supervisor.channel.tell(order)
-            async with asyncio.timeout(30):
-                while heard[-1:] != [order]:  # noqa: ASYNC110 - a test's wait
-                    await asyncio.sleep(0.001)
+            await until(partial(has_heard, order), order)
 
 
 @pytest.mark.parametrize(("answers", "ends"), [({"leave": True}, True), ({"leave": False}, False), ({}, True)])
@@ -167,6 +169,9 @@ async def test_a_signal_of_its_own_ends_a_worker_unless_it_is_that_of_all(
         found.on_sigterm()
         found.on_sigterm()
         await supervisor.heard_of("leave")
-        await asyncio.sleep(4 * PATIENCE_S)
+        if ends:
+            await until(lambda: bool(ended), "the worker ends")
+        else:
+            await asyncio.sleep(4 * PATIENCE_S)
         assert ended == (["ended"] if ends else [])
     assert [subject for subject, _ in supervisor.heard].count("leave") == 1

@@ -19,6 +19,7 @@ from app.rest.callers.jwt_tokens import JwtVerifier, VerifiedToken
 from app.rest.callers.roles import DECIDERS, FULL, Caller, Role, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
 from app.rest.callers.token_file import add_token, hash_of, read_tokens, retire_tokens
+from tests.klamm import until
 
 ORDERS = Caller("orders", Role.DECIDE, patterns=("User:*",))
 PLATFORM = Caller("platform", Role.ADMIN, "User:platform")
@@ -80,9 +81,7 @@ class World:
 
     async def unknown_by(self, authorization: str) -> None:
         """Return once it is forgotten, which a look each second brings about."""
-        async with asyncio.timeout(30):
-            while self.known(authorization) is not None:  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.01)
+        await until(lambda: self.known(authorization) is None)
 
 
 @asynccontextmanager
