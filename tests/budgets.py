@@ -33,11 +33,8 @@ TABLE = {
     "fewest proposals": Budget(10, 40, 1_000),
     "snapshots": Budget(2, 8, 25),
     "histories": Budget(1, 2, 50),
-    # Requests of two services that are to be told apart.
-    "requests to twins": Budget(100, 300, 1_000),
     # One of so many: the rest is left out.
     "lines of the vectors": Budget(40, 10, 1),
-    "bytes of a file": Budget(200, 50, 1),
     "places to cut": Budget(20, 5, 1),
     "routes": Budget(8, 8, 1),
 }

@@ -18,11 +18,17 @@ SUBJECT = "orders-service"
 
 
 class Key:
-    """A private key and how it is published; `algorithm` is what it signs with."""
+    """A private key and how it is published; `algorithm` is what it signs with.
 
-    def __init__(self, kid: str | None, algorithm: str = "ES256", *, private: PrivateKey | None = None) -> None:
+    Its tokens are issued at `now`, in seconds since 1970; else when they are asked for.
+    """
+
+    def __init__(
+        self, kid: str | None, algorithm: str = "ES256", *, private: PrivateKey | None = None, now: int | None = None
+    ) -> None:
         self.kid = kid
         self.algorithm = algorithm
+        self.now = now
         self.private = private or _new_key(algorithm)
 
     def jwk(self, **more: object) -> Json:
@@ -49,13 +55,13 @@ class Key:
 
     def token(self, **more: object) -> str:
         """A good token but for these claims; None takes a claim away."""
-        return self.sign(claims(**more))
+        return self.sign(claims(self.now, **more))
 
 
-def claims(**more: object) -> Json:
-    """What a good token says but for these; None takes a claim away."""
+def claims(now: int | None = None, **more: object) -> Json:
+    """What a good token issued now, or at this time, says but for these; None takes a claim away."""
     # Long, as tables of tokens are made when a run begins.
-    now = int(time.time())
+    now = int(time.time()) if now is None else now
     value = {"iss": ISSUER, "aud": AUDIENCE, "sub": SUBJECT, "iat": now, "exp": now + 86_400, **more}
     return {name: each for name, each in value.items() if each is not None}
 

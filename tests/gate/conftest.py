@@ -30,21 +30,6 @@ _START_PROCESSES_STILL = frozenset(
         "deploy/test_versions.py",
         "integration/test_store_restore.py",
         "pipeline/test_bad_arguments.py",
-        "unit/cli/test_client.py",
-        "unit/cli/test_entry_point.py",
-        "unit/cli/test_pipeline.py",
-        "unit/client/http/test_secret_files.py",
-        "unit/client/test_acl_files.py",
-        "unit/client/why/test_command_lines.py",
-        "unit/logs/test_decision_files.py",
-        "unit/logs/test_service.py",
-        "unit/logs/test_tracing.py",
-        "unit/pipeline/hygiene/test_mending.py",
-        "unit/pipeline/test_arguments.py",
-        "unit/pipeline/test_deployment.py",
-        "unit/process/test_output.py",
-        "unit/process/test_siblings.py",
-        "unit/rest/test_authorize_at_once.py",
     }
 )
 """Files whose tests start processes still. This list is to be emptied: they use a fixture, or go to tests/proof."""

@@ -1,8 +1,6 @@
-"""`klamm pipeline`: whose database is read, and what is said without the extra."""
+"""`klamm pipeline`: whose database is read."""
 
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -66,30 +64,6 @@ def test_the_embedded_postgresql_is_found_while_it_runs(tmp_path: Path) -> None:
     )
     with pytest.raises(PipelineError, match="no `klamm serve` is running"):
         embedded_source(tmp_path)
-
-
-def test_without_the_extra_it_is_said_which_one() -> None:
-    program = (
-        "import sys; sys.modules['pyspark'] = None; from app.cli.entry_point import main; "
-        "sys.exit(main(['pipeline', 'export']))"
-    )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert ended.returncode == 2
-    assert ended.stderr == (
-        "klamm pipeline: the extra `spark` is not installed; in a clone run `make setup`, or .venv/bin/pip install "
-        "-e '.[spark]'\n"
-    )
-
-
-def test_what_can_not_be_loaded_is_no_find_of_a_job() -> None:
-    program = (
-        "import sys; sys.modules['app.pipeline.spark.storage'] = None; "
-        "from app.cli.entry_point import main; sys.exit(main(['pipeline']))"
-    )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert ended.returncode == 3
-    assert ended.stderr.startswith("klamm pipeline: can't load it (")
-    assert len(ended.stderr.splitlines()) == 1
 
 
 def test_the_services_own_settings_are_looked_at(

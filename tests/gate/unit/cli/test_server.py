@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import ssl
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -34,9 +33,11 @@ class _App:
     def __init__(self) -> None:
         self.seen: list[str] = []
         self.started = asyncio.Event()
+        self.drained_s = 0.0
 
     def draining(self, others_serve: bool) -> None:  # noqa: FBT001 - as ServerOptions wants it
         self.seen.append("alone" if others_serve else "draining")
+        self.drained_s -= asyncio.get_running_loop().time()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -45,6 +46,7 @@ class _App:
             await send({"type": "lifespan.startup.complete"})
             await receive()
             self.seen.append("stop")
+            self.drained_s += asyncio.get_running_loop().time()
             await send({"type": "lifespan.shutdown.complete"})
             return
         self.started.set()
@@ -151,10 +153,11 @@ def test_while_it_drains_everything_is_answered_until_a_second_signal(second: si
 
 
 def test_the_drain_time_comes_to_its_end_by_itself() -> None:
-    app, began_at = _App(), time.monotonic()
+    app = _App()
     _serve_until(signal.SIGTERM, app, drain_s=0.3)
     assert app.seen == ["start", "draining", "stop"]
-    assert time.monotonic() - began_at >= 0.3
+    # A timer may come by a tick of its clock too early.
+    assert app.drained_s >= 0.29
 
 
 def test_ctrl_c_does_not_drain() -> None:

@@ -2,8 +2,6 @@ import gzip
 import io
 import json
 import os
-import resource
-import subprocess
 import sys
 import threading
 from collections.abc import Sequence
@@ -23,7 +21,6 @@ from app.formats.json_walk import MAX_BODY_BYTES
 from app.formats.lines import MAX_LINE_BYTES
 from tests.updates import topic
 
-KLAMM = str(Path(sys.executable).with_name("klamm"))
 GOOD = {
     "resource_type": "TOPIC",
     "resource_name": "orders",
@@ -363,30 +360,6 @@ def test_what_does_not_end_is_read_up_to_a_bound(tmp_path: Path, monkeypatch: py
             pass
     if name == "pipe":
         writing.join()
-
-
-@pytest.mark.parametrize("command", [["plan"], ["import", "--quiet"], ["apply", "--yes"]])
-def test_a_disk_without_room_for_a_device_is_told(command: list[str], tmp_path: Path) -> None:
-    words = [KLAMM, *command, "/dev/zero", "--klamm", "http://127.0.0.1:1", "--as", "User:admin"]
-
-    def fill_soon() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
-
-    ended = subprocess.run(
-        words,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        preexec_fn=fill_soon,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == (
-        f"klamm {command[0]}: can't copy `/dev/zero` to `{tmp_path}` (File too large); name another folder with "
-        "TMPDIR\n"
-    )
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_was_changed_after_its_check_is_told(path: Path) -> None:

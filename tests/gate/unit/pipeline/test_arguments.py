@@ -8,6 +8,7 @@ import pytest
 from app.pipeline import job
 from app.pipeline.job import main
 from app.pipeline.jobs.hygiene import _shares
+from app.pipeline.spark.java import Java
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +17,7 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr(job, "spark_session", started)
+    monkeypatch.setattr(job, "find_java", lambda _: Java("17.0.1", "this test"))
 
 
 @pytest.mark.parametrize(

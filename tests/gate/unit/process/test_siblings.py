@@ -2,22 +2,19 @@
 
 import asyncio
 import socket
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import IO, Any
 
 import pytest
 
 from app.process import siblings
 from app.process.channel import Channel, NoAnswerError
-from app.process.processes import lock_file
 from app.process.siblings import Siblings, WorkerProbe, WorkerReadiness
+from tests.klamm import until
 
-ROOT = Path(__file__).parents[4]
 PATIENCE_S = 0.05
 PROBE = WorkerProbe(list, lambda listener: WorkerReadiness(listener is None, started=True, state="READY"))
 
@@ -37,9 +34,7 @@ class Supervisor:
         return self.answers[subject]
 
     async def heard_of(self, subject: str) -> object:
-        async with asyncio.timeout(30):
-            while subject not in dict(self.heard):  # noqa: ASYNC110 - a test's wait
-                await asyncio.sleep(0.001)
+        await until(lambda: subject in dict(self.heard), subject)
         return dict(self.heard)[subject]
 
 
@@ -91,49 +86,6 @@ async def test_connections_are_taken_when_the_supervisor_says_so() -> None:
 async def _enter_and_leave(found: Siblings) -> None:
     async with found.admission():
         pass
-
-
-HOLDER = """
-import sys, time
-from app.process.processes import LOADS, takes_lock
-print(takes_lock(int(sys.argv[1]), LOADS), flush=True)
-time.sleep(600)
-"""
-
-
-@contextmanager
-def sibling(locks: IO[bytes]) -> Iterator[bool]:
-    """Another process that wants to load; whether it has its turn."""
-    command = [sys.executable, "-c", HOLDER, str(locks.fileno())]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=[locks.fileno()], cwd=ROOT) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline() == b"True\n"
-        finally:
-            process.kill()
-
-
-async def test_workers_load_one_at_a_time_and_one_that_takes_long_holds_up_nobody_for_ever(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    supervisor = Supervisor()
-    with lock_file() as locks:
-        async with worker(supervisor, locks=locks) as found:
-            with sibling(locks) as loads:
-                assert loads
-                with pytest.raises(KeyError):
-                    async with found.load_turn(PATIENCE_S):
-                        raise KeyError
-            assert caplog.messages == ["load_out_of_turn"]
-            # Its end has freed the lock, as nothing else would.
-            async with found.load_turn(30):
-                with sibling(locks) as loads:
-                    assert not loads
-                assert "loaded" not in dict(supervisor.heard)
-            await supervisor.heard_of("loaded")
-            with sibling(locks) as loads:
-                assert loads
-    assert caplog.messages == ["load_out_of_turn"]
 
 
 async def test_what_the_supervisor_knows_of_all_is_asked_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,14 +146,16 @@ async def test_when_too_many_ask_the_others_are_not_taken_for_ready() -> None:
 
 async def test_the_supervisors_orders_reach_the_server() -> None:
     supervisor, heard = Supervisor(), list[str]()
+
+    def has_heard(order: str) -> bool:
+        return heard[-1:] == [order]
+
     async with worker(supervisor) as found:
         found.on_orders(lambda: heard.append("drain"), lambda: heard.append("end"))
         assert supervisor.channel is not None
         for order in ("drain", "end"):
             supervisor.channel.tell(order)
-            async with asyncio.timeout(30):
-                while heard[-1:] != [order]:  # noqa: ASYNC110 - a test's wait
-                    await asyncio.sleep(0.001)
+            await until(partial(has_heard, order), order)
 
 
 @pytest.mark.parametrize(("answers", "ends"), [({"leave": True}, True), ({"leave": False}, False), ({}, True)])
@@ -215,6 +169,9 @@ async def test_a_signal_of_its_own_ends_a_worker_unless_it_is_that_of_all(
         found.on_sigterm()
         found.on_sigterm()
         await supervisor.heard_of("leave")
-        await asyncio.sleep(4 * PATIENCE_S)
+        if ends:
+            await until(lambda: bool(ended), "the worker ends")
+        else:
+            await asyncio.sleep(4 * PATIENCE_S)
         assert ended == (["ended"] if ends else [])
     assert [subject for subject, _ in supervisor.heard].count("leave") == 1

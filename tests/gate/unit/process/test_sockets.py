@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from app.formats.command_errors import UsageError
 from app.process.sockets import AcceptedProtocol, Acceptor, address_of, listening
-from tests.virtual_time import in_virtual_time
+from tests.virtual_time import freeze, in_virtual_time
 
 LOOPBACK = "127.0.0.1"
 
@@ -175,6 +174,7 @@ async def test_an_acceptor_without_descriptors_tries_again(
 
 
 @pytest.mark.parametrize("shared", [False, True])
+@in_virtual_time
 async def test_long_turns_keep_no_new_connection_waiting(
     shared: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
@@ -184,7 +184,7 @@ async def test_long_turns_keep_no_new_connection_waiting(
     def busy() -> None:
         nonlocal turns
         turns += 1
-        time.sleep(0.02)
+        freeze(0.02)
         if not all_come.is_set():
             loop.call_soon(busy)
 

@@ -1,11 +1,11 @@
 import asyncio
 import hashlib
 import os
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -19,11 +19,19 @@ from app.rest.callers.jwt_tokens import JwtVerifier, VerifiedToken
 from app.rest.callers.roles import DECIDERS, FULL, Caller, Role, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
 from app.rest.callers.token_file import add_token, hash_of, read_tokens, retire_tokens
+from tests.klamm import until
 
 ORDERS = Caller("orders", Role.DECIDE, patterns=("User:*",))
 PLATFORM = Caller("platform", Role.ADMIN, "User:platform")
 NAMES = ("orders", "platform")
 JWT = "eyJ.eyJ.sig"
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture(autouse=True)
+def _wall_clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(time=lambda: NOW, monotonic=lambda: asyncio.get_running_loop().time())
+    monkeypatch.setattr(authentication, "time", clock)
 
 
 @dataclass
@@ -73,9 +81,7 @@ class World:
 
     async def unknown_by(self, authorization: str) -> None:
         """Return once it is forgotten, which a look each second brings about."""
-        async with asyncio.timeout(30):
-            while self.known(authorization) is not None:  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.01)
+        await until(lambda: self.known(authorization) is None)
 
 
 @asynccontextmanager
@@ -200,13 +206,13 @@ async def test_a_broken_file_locks_nobody_out_and_lets_nobody_in(tmp_path: Path,
 
 async def test_a_jwt_is_remembered_until_its_end_and_not_beyond(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
-        it.verifier.good[JWT] = VerifiedToken("corp", "orders", time.time() + 3_600)
+        it.verifier.good[JWT] = VerifiedToken("corp", "orders", NOW + 3_600)
         assert await it.ask(f"Bearer {JWT}") is ORDERS
         assert it.known(f"Bearer {JWT}") is ORDERS
         digest = hashlib.sha256(f"Bearer {JWT}".encode()).digest()
-        assert it.callers._remembered[digest][2] <= time.time() + 60
+        assert it.callers._remembered[digest][2] == NOW + 60
         it.callers._remembered.clear()
-        it.verifier.good[JWT] = VerifiedToken("corp", "orders", time.time() - 0.001)
+        it.verifier.good[JWT] = VerifiedToken("corp", "orders", NOW - 0.001)
         assert await it.ask(f"Bearer {JWT}") is ORDERS
         assert it.known(f"Bearer {JWT}") is None
 
@@ -214,7 +220,7 @@ async def test_a_jwt_is_remembered_until_its_end_and_not_beyond(tmp_path: Path) 
 @pytest.mark.usefixtures("looks_often")
 async def test_jwts_are_forgotten_when_keys_change(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
-        it.verifier.good[JWT] = VerifiedToken("corp", "orders", time.time() + 3_600)
+        it.verifier.good[JWT] = VerifiedToken("corp", "orders", NOW + 3_600)
         assert await it.ask(f"Bearer {JWT}") is ORDERS
         it.verifier.generation += 1
         await it.unknown_by(f"Bearer {JWT}")
@@ -223,7 +229,7 @@ async def test_jwts_are_forgotten_when_keys_change(tmp_path: Path) -> None:
 async def test_a_good_jwt_of_a_stranger_is_refused(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         for issuer, subject in (("corp", "stranger"), ("other", "orders")):
-            it.verifier.good[JWT] = VerifiedToken(issuer, subject, time.time() + 3_600)
+            it.verifier.good[JWT] = VerifiedToken(issuer, subject, NOW + 3_600)
             with pytest.raises(SaslAuthenticationException):
                 await it.ask(f"Bearer {JWT}")
         assert it.metrics.callers_refused == {"jwt_subject_unknown": 2}
@@ -231,7 +237,7 @@ async def test_a_good_jwt_of_a_stranger_is_refused(tmp_path: Path) -> None:
 
 async def test_what_was_found_under_old_tokens_is_not_remembered(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
-        it.verifier.good[JWT] = VerifiedToken("corp", "orders", time.time() + 3_600)
+        it.verifier.good[JWT] = VerifiedToken("corp", "orders", NOW + 3_600)
         asking = asyncio.create_task(it.ask(f"Bearer {JWT}"))
         await it.verifier.asked.wait()
         it.verifier.generation += 1
@@ -251,7 +257,7 @@ async def test_the_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     async with world(tmp_path) as it:
         for at in range(25):
             token = f"a.b.{at}"
-            it.verifier.good[token] = VerifiedToken("corp", "orders", time.time() + 3_600)
+            it.verifier.good[token] = VerifiedToken("corp", "orders", NOW + 3_600)
             await it.ask(f"Bearer {token}")
             assert len(it.callers._remembered) <= 10
 
@@ -281,7 +287,8 @@ async def test_a_change_that_could_not_be_read_is_read_later(tmp_path: Path, mon
         monkeypatch.setattr(static_tokens, "read_tokens", failing)
         retire_tokens(it.path, "orders", NAMES)
         # Until the file is so old that nothing about it says any more that it has changed.
-        os.utime(it.path, (time.time() - 60, time.time() - 60))
+        long_ago = it.path.stat().st_mtime - 60
+        os.utime(it.path, (long_ago, long_ago))
         for _ in range(3):
             await it.tokens.look()
         assert it.metrics.tokens_file_faults == 1

@@ -12,7 +12,6 @@ import pytest
 from app.core.kafka.codes import AclOperation
 from app.rest.http.connection import Phase
 from app.rest.http.heads import plain_head
-from tests.budgets import budget
 from tests.gate.unit.rest.twins import BROKER, QUOTA, Twins, twins
 from tests.klamm import InProcess, acl, in_process
 
@@ -176,14 +175,14 @@ def segments_of(draw: random.Random, head: bytes, body: bytes) -> list[bytes]:
     return [each for each in draw.choice(shapes) if each]
 
 
-async def compare(it: Twins, draw: random.Random, *, at_least: int) -> tuple[int, int]:
-    """Say requests to both, over some connections, and more until so many are decided at once.
+async def compare(it: Twins, draw: random.Random, requests: int, *, at_least: int) -> tuple[int, int]:
+    """Say so many requests to both, over some connections, and more until so many are decided at once.
 
     How many were decided, and how many of them at once.
     """
     said, decided, stream, before = 0, 0, bodies(draw), it.fast.answered
     it.connect()
-    while said < budget("requests to twins") or min(decided, it.fast.answered - before) < at_least:
+    while said < requests or min(decided, it.fast.answered - before) < at_least:
         said += 1
         if it.is_closed or draw.random() < 0.05:
             it.connect(BROKER if draw.random() < 0.5 else None)
@@ -196,6 +195,29 @@ async def compare(it: Twins, draw: random.Random, *, at_least: int) -> tuple[int
     return decided, it.fast.answered - before
 
 
+async def compare_on(service: InProcess, tmp_path: Path, seed: int, requests: int, *, guarded: bool) -> None:
+    """A fifth of the requests is decided at once, or more."""
+    await service.create(*ACLS)
+    try:
+        async with twins(service, tmp_path, guarded=guarded) as it:
+            decided, at_once = await compare(it, random.Random(seed), requests, at_least=requests // 5)
+            audited, logged = it.end()
+    except AssertionError as fault:
+        raise AssertionError(f"seed {seed}") from fault
+    assert min(audited, logged) > 10
+    assert at_once > decided // 2
+
+
+async def compare_started(how: dict[str, bool], tmp_path: Path, seed: int, requests: int) -> None:
+    async with in_process(**how) as service:  # type: ignore[arg-type]  # one of them
+        try:
+            async with twins(service, tmp_path) as it:
+                await compare(it, random.Random(seed), requests, at_least=requests // 100)
+                it.end()
+        except AssertionError as fault:
+            raise AssertionError(f"seed {seed}") from fault
+
+
 @pytest.mark.parametrize("guarded", [False, True])
 @pytest.mark.parametrize("level", ["INFO", "DEBUG"])
 async def test_nobody_can_tell_it_from_the_route(
@@ -204,29 +226,13 @@ async def test_nobody_can_tell_it_from_the_route(
     guarded: bool,  # noqa: FBT001 - a parameter of a table
     level: str,
 ) -> None:
-    await service.create(*ACLS)
     await service.configure("audit.level", level)
-    seed = random.randrange(1 << 30)
-    try:
-        async with twins(service, tmp_path, guarded=guarded) as it:
-            decided, at_once = await compare(it, random.Random(seed), at_least=budget("requests to twins") // 5)
-            audited, logged = it.end()
-    except AssertionError as fault:
-        raise AssertionError(f"seed {seed}") from fault
-    assert min(audited, logged) > 10
-    assert at_once > decided // 2
+    await compare_on(service, tmp_path, 4711, 200, guarded=guarded)
 
 
 @pytest.mark.parametrize("how", [{"reachable": False}, {"enabled": False}])
 async def test_nor_where_nothing_is_loaded_or_everything_allowed(tmp_path: Path, how: dict[str, bool]) -> None:
-    seed = random.randrange(1 << 30)
-    async with in_process(**how) as service:  # type: ignore[arg-type]  # one of them
-        try:
-            async with twins(service, tmp_path) as it:
-                await compare(it, random.Random(seed), at_least=10)
-                it.end()
-        except AssertionError as fault:
-            raise AssertionError(f"seed {seed}") from fault
+    await compare_started(how, tmp_path, 4711, 200)
 
 
 def plain(body: object, *more: bytes) -> bytes:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import socket
 import ssl
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
@@ -16,6 +15,7 @@ import uvloop
 from app.formats.command_errors import UsageError
 from app.rest.callers.certificates import CertificateWatch, names_of, server_context
 from tests.certificates import Authority, Certified
+from tests.klamm import until
 
 PATIENCE_S = 10.0
 SPIFFE = "URI:spiffe://cluster.example/ns/orders/sa/api"
@@ -380,10 +380,11 @@ async def test_the_watch_looks_by_itself_until_it_is_closed(
     async with serving(watch.context) as port:
         before = await asyncio.to_thread(serial_of, port, client(authority))
         authority.certify("server")
-        deadline = time.monotonic() + PATIENCE_S
-        while await asyncio.to_thread(serial_of, port, client(authority)) == before:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.05)
+
+        async def has_changed() -> bool:
+            return await asyncio.to_thread(serial_of, port, client(authority)) != before
+
+        await until(has_changed)
     await watch.close()
 
 

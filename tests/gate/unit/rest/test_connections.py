@@ -1,7 +1,6 @@
 """What all connections share: the drain, and overload; and who asks."""
 
 import asyncio
-from time import monotonic
 
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -9,7 +8,6 @@ from starlette.types import Receive, Scope, Send
 from app.core.kafka.errors import OverloadedException
 from app.metrics.declared import Metrics
 from app.rest.errors import problem_response
-from app.rest.http import connections
 from app.rest.http.bounds import OVERLOADED
 from app.rest.http.connections import Connections
 from app.rest.http.protocol import KlammProtocol
@@ -19,6 +17,7 @@ from tests.wires import (
     Clock,
     Wire,
     connected,
+    later,
     request,
     statuses,
     turns,
@@ -252,7 +251,7 @@ async def test_the_names_of_a_certificate_come_with_every_request(
 
 
 async def test_a_server_that_ends_waits_for_the_first_request_of_who_has_just_connected(
-    monkeypatch: pytest.MonkeyPatch, shared: Connections
+    clock: Clock, shared: Connections
 ) -> None:
     asks, is_silent = (connected(unread, shared) for _ in range(2))
     shared.drain()
@@ -263,10 +262,9 @@ async def test_a_server_that_ends_waits_for_the_first_request_of_who_has_just_co
     await turns()
     assert statuses(asks[1]) == [404]
     assert asks[1].gone
-    now = is_silent[0].deadline + 0.001
-    assert now < monotonic() + 2
-    monkeypatch.setattr(connections, "monotonic", lambda: now)
-    shared._sweep(asyncio.get_running_loop())
+    later(clock, shared, 0.9)
+    assert not is_silent[1].gone
+    later(clock, shared, 0.2)
     assert is_silent[1].gone
     assert is_silent[1].written == b""
 

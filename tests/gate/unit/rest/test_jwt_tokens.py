@@ -2,9 +2,10 @@
 
 import base64
 import json
-import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import jwt
 import pytest
@@ -12,18 +13,30 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.rest.callers import jwt_tokens
 from app.rest.callers.jwt_tokens import MAX_TOKEN_BYTES, REASONS, Issuer, JwtVerifier, VerifiedToken, check_times
 from app.rest.callers.key_sets import KeySet
 from app.rest.callers.roles import Caller, Role, TokenRefusedError
 from app.rest.callers.signing_keys import ALGORITHMS, read_key_set
-from tests.issuers import AUDIENCE, ISSUER, SUBJECT, Json, Key, claims, key_set
+from tests import issuers
+from tests.issuers import AUDIENCE, ISSUER, SUBJECT, Json, Key, key_set
 from tests.key_server import KeyServer
 
-EC, RSA, UNNAMED = Key("ec"), Key("rsa", "RS256"), Key(None, "ES384")
-STRANGER = Key("ec")
+NOW = 1_800_000_000
+signer = partial(Key, now=NOW)
+claims = partial(issuers.claims, NOW)
+EC, RSA, UNNAMED = signer("ec"), signer("rsa", "RS256"), signer(None, "ES384")
+STRANGER = signer("ec")
 """Another's key under our key's name."""
 PUBLISHED = key_set(EC, RSA, UNNAMED)
 LEEWAY_S = 30
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _clock_stands_still() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jwt_tokens, "time", SimpleNamespace(time=lambda: NOW))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +82,7 @@ def raw(header: object, payload: object, signature: bytes = b"signature") -> str
 
 @pytest.mark.parametrize("key", [EC, RSA])
 async def test_a_good_token_says_whose_it_is_and_until_when(verifier: JwtVerifier, key: Key) -> None:
-    ends_at = int(time.time()) + 300
+    ends_at = NOW + 300
     assert await verifier.verify(key.token(exp=ends_at)) == VerifiedToken("main", SUBJECT, ends_at + LEEWAY_S)
 
 
@@ -87,23 +100,22 @@ async def test_a_verified_token_has_its_claims_by_which_groups_are_asserted(veri
         {"nbf": -5},
         {"iat": None},
         {"exp": 300.5},
-        {"exp": -LEEWAY_S + 20},
-        {"nbf": LEEWAY_S - 20},
-        {"iat": LEEWAY_S - 20},
+        {"exp": -LEEWAY_S + 1},
+        {"nbf": LEEWAY_S},
+        {"iat": LEEWAY_S},
         {"kubernetes.io": {"namespace": "orders", "serviceaccount": {"name": "api", "uid": "1"}}},
         {"admin": True, "scope": "all"},
     ],
 )
 async def test_what_a_good_token_may_say(verifier: JwtVerifier, more: Json) -> None:
-    now = int(time.time())
-    # Times are counted from now, and now is when the test runs.
-    more = {name: now + each if name in {"exp", "nbf", "iat"} and each else each for name, each in more.items()}
+    # Times are counted from now.
+    more = {name: NOW + each if name in {"exp", "nbf", "iat"} and each else each for name, each in more.items()}
     assert (await verifier.verify(EC.token(**more))).subject == SUBJECT
 
 
 @pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
 async def test_every_algorithm_that_can_be_configured_works(tmp_path: Path, algorithm: str) -> None:
-    key = Key("k", algorithm)
+    key = signer("k", algorithm)
     path = tmp_path / "keys.json"
     path.write_bytes(key_set(key))
     keys = KeySet(str(path))
@@ -142,7 +154,6 @@ def other_payload(token: str, **more: object) -> str:
     return f"{head}.{raw({}, claims(**more)).split('.')[1]}.{signature}"
 
 
-NOW = int(time.time())
 BAD: dict[str, tuple[str, str]] = {
     "no audience": (EC.token(aud=None), "jwt_missing_aud"),
     "empty audience": (EC.token(aud=""), "jwt_missing_aud"),
@@ -171,21 +182,21 @@ BAD: dict[str, tuple[str, str]] = {
         signed_with_the_public_key(Encoding.PEM, PublicFormat.PKCS1, "HS512"),
         "jwt_algorithm",
     ),
-    "algorithm that is not configured": (Key("rsa", "PS256", private=RSA.private).token(), "jwt_algorithm"),
+    "algorithm that is not configured": (signer("rsa", "PS256", private=RSA.private).token(), "jwt_algorithm"),
     "algorithm of another kind of key": (raw({"alg": "RS256", "kid": "ec"}, claims()), "jwt_key_algorithm"),
-    "no key name, wrong key": (Key(None).token(), "jwt_signature"),
+    "no key name, wrong key": (signer(None).token(), "jwt_signature"),
     "wrong issuer": (EC.token(iss="https://other.example/"), "jwt_issuer"),
     "issuer without its slash": (EC.token(iss=ISSUER.rstrip("/")), "jwt_issuer"),
     "issuer missing": (EC.token(iss=None), "jwt_missing_iss"),
     "issuer empty": (EC.token(iss=""), "jwt_issuer"),
     "issuer null": (EC.sign({**claims(), "iss": None}), "jwt_missing_iss"),
     "issuer a list": (raw({"alg": "ES256", "kid": "ec"}, claims(iss=[ISSUER])), "jwt_malformed"),
-    "unknown key": (Key("unknown").token(), "jwt_unknown_key"),
-    "key name in other case": (Key("EC", private=EC.private).token(), "jwt_unknown_key"),
-    "key name empty": (Key("", private=EC.private).token(), "jwt_unknown_key"),
+    "unknown key": (signer("unknown").token(), "jwt_unknown_key"),
+    "key name in other case": (signer("EC", private=EC.private).token(), "jwt_unknown_key"),
+    "key name empty": (signer("", private=EC.private).token(), "jwt_unknown_key"),
     "key name a number": (raw({"alg": "ES256", "kid": 7}, claims()), "jwt_malformed"),
     "key name null": (raw({"alg": "ES384", "kid": None}, claims()), "jwt_malformed"),
-    "key name a path": (Key("../../dev/null", private=EC.private).token(), "jwt_unknown_key"),
+    "key name a path": (signer("../../dev/null", private=EC.private).token(), "jwt_unknown_key"),
     "wrong key": (STRANGER.token(), "jwt_signature"),
     "payload exchanged": (other_payload(EC.token(), sub="admin"), "jwt_signature"),
     "own key in the header": (STRANGER.sign(claims(), jwk=STRANGER.jwk()), "jwt_signature"),
@@ -199,7 +210,7 @@ BAD: dict[str, tuple[str, str]] = {
     "critical header empty": (raw({"alg": "ES256", "kid": "ec", "crit": []}, claims()), "jwt_critical_header"),
     "detached payload": (raw({"alg": "ES256", "kid": "ec", "b64": False}, claims()), "jwt_malformed"),
     "expired": (EC.token(exp=NOW - 3600), "jwt_expired"),
-    "expired beyond the leeway": (EC.token(exp=NOW - LEEWAY_S - 1), "jwt_expired"),
+    "expired beyond the leeway": (EC.token(exp=NOW - LEEWAY_S), "jwt_expired"),
     "end missing": (EC.token(exp=None), "jwt_missing_exp"),
     "end null": (EC.sign({**claims(), "exp": None}), "jwt_missing_exp"),
     "end a text": (EC.sign(claims(exp=str(NOW + 300))), "jwt_malformed"),
@@ -208,7 +219,7 @@ BAD: dict[str, tuple[str, str]] = {
     "end NaN": (EC.token(exp=float("nan")), "jwt_malformed"),
     "end beyond floats": (EC.token(exp=10**400), "jwt_malformed"),
     "not yet valid": (EC.token(nbf=NOW + 14_400), "jwt_not_yet_valid"),
-    "not yet valid beyond the leeway": (EC.token(nbf=NOW + LEEWAY_S + 7_200), "jwt_not_yet_valid"),
+    "not yet valid beyond the leeway": (EC.token(nbf=NOW + LEEWAY_S + 1), "jwt_not_yet_valid"),
     "beginning null": (EC.sign({**claims(), "nbf": None}), "jwt_malformed"),
     "issued in the future": (EC.token(iat=NOW + 14_400), "jwt_not_yet_valid"),
     "issued at a text": (EC.token(iat="now"), "jwt_malformed"),
@@ -322,7 +333,7 @@ async def test_whatever_a_signed_token_says_it_is_good_or_refused_with_a_word(mo
         await reason(JwtVerifier([issuer(keys)]), f"{unsigned}.{signature}")
         return
     assert verified.subject == more.get("sub", SUBJECT)
-    assert verified.expires_at > time.time()
+    assert verified.expires_at > NOW
     assert more.get("iss", ISSUER) == ISSUER
     assert AUDIENCE in more.get("aud", [AUDIENCE])
     assert "crit" not in header
@@ -354,7 +365,7 @@ def test_the_leeway_is_exact(claim: str, offset_s: int, good: bool) -> None:  # 
 async def test_a_token_may_be_remembered_until_its_end_with_the_leeway(published: Path) -> None:
     keys = KeySet(str(published))
     await keys.refresh()
-    expires_at = int(time.time()) + 3_600
+    expires_at = NOW + 3_600
     assert (await JwtVerifier([issuer(keys)]).verify(EC.token(exp=expires_at))).expires_at == expires_at + LEEWAY_S
 
 
@@ -409,7 +420,7 @@ async def test_an_unknown_key_is_looked_for_once(server: KeyServer) -> None:
     assert (await verifier.verify(EC.token())).subject == SUBJECT
     assert verifier.generation == 1
     for _ in range(5):
-        assert await reason(verifier, Key("unknown").token()) == "jwt_unknown_key"
+        assert await reason(verifier, signer("unknown").token()) == "jwt_unknown_key"
     assert len(server.seen) == 1
 
 
@@ -418,7 +429,7 @@ async def test_a_key_that_is_gone_is_worth_nothing_after_the_next_look(server: K
     verifier = JwtVerifier([issuer(keys)])
     token = EC.token()
     await verifier.verify(token)
-    server.body = key_set(Key("new"))
+    server.body = key_set(signer("new"))
     await keys.refresh()
     assert verifier.generation == 2
     assert await reason(verifier, token) == "jwt_unknown_key"
@@ -431,7 +442,7 @@ async def test_keys_that_were_never_read_let_nobody_in(server: KeyServer) -> Non
 
 async def test_tokens_that_are_bad_anyway_cause_no_look(server: KeyServer) -> None:
     verifier = JwtVerifier([issuer(KeySet(server.url))])
-    for token in (Key("x").token(iss="other"), raw({"alg": "HS256", "kid": "x"}, claims()), "garbage"):
+    for token in (signer("x").token(iss="other"), raw({"alg": "HS256", "kid": "x"}, claims()), "garbage"):
         await reason(verifier, token)
     assert server.seen == []
 

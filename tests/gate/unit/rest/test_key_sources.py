@@ -1,8 +1,6 @@
 """Where keys are read: files that change, and servers that behave well or badly."""
 
-import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
@@ -17,6 +15,7 @@ from app.rest.callers.signing_keys import KeySetError
 from tests.certificates import Authority
 from tests.issuers import Key, key_set
 from tests.key_server import KeyServer
+from tests.klamm import until
 
 OLD, NEW = Key("old"), Key("new")
 
@@ -312,10 +311,7 @@ async def test_rotation_of_a_file_is_followed_within_a_second_or_so(tmp_path: Pa
     try:
         await keys.refresh()
         path.write_bytes(key_set(NEW))
-        deadline = time.monotonic() + 30
-        while keys.key("new", "ES256") is None:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.05)
+        await until(lambda: keys.key("new", "ES256") is not None)
         assert keys.key("old", "ES256") is None
         assert keys.generation == 2
     finally:

@@ -1,15 +1,14 @@
 """A file that changes in every way that files are changed, and is seen to."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
 from app.rest.callers.static_tokens import WatchedFile
 
-LATER = time.time() + 3600.0
-"""By this time, whatever is changed here has been as it is for long."""
+LATER = 4_102_444_800.0
+"""In the year 2100 whatever is changed here has been as it is for long."""
 
 
 @pytest.fixture

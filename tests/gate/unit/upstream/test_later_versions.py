@@ -1,6 +1,5 @@
 """An upstream of a later version: what a follower can't read it passes by a snapshot, counts, and says."""
 
-import asyncio
 import json
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
@@ -18,6 +17,7 @@ from app.upstream.connection import Connection
 from tests.fake_upstream import QUICK, Told, following, open_stream, stream
 from tests.gate.contract.followed import options_of
 from tests.gate.unit.upstream.test_change_feed import loaded, polled
+from tests.klamm import until
 from tests.scripted_server import ScriptedServer, Step
 
 
@@ -66,9 +66,7 @@ async def test_a_follower_passes_a_record_of_a_later_version_by_a_snapshot(harm:
         authorizer = Authorizer(UpstreamAclStore(connection, feed), feed, AuthorizerConfig(), RuntimeOptions())
         authorizer.open()
         try:
-            async with asyncio.timeout(60):
-                while authorizer.image.offset < len(told.records):  # noqa: ASYNC110 - a real server is waited for
-                    await asyncio.sleep(0.01)
+            await until(lambda: authorizer.image.offset >= len(told.records))
             metrics = authorizer.metrics
             assert metrics.records_unknown == metrics.records_poisoned >= 1
             assert snapshots >= 2

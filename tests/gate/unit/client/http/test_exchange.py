@@ -3,7 +3,6 @@
 import json
 import socket
 import ssl
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
@@ -113,9 +112,8 @@ def test_an_answer_that_drips_ends_at_the_deadline_too() -> None:
         request.send_response(200)
         request.send_header("content-length", "1000000")
         request.end_headers()
-        while True:  # until the client hangs up
+        while not server.release.wait(0.05):
             request.wfile.write(b" ")
-            time.sleep(0.05)
 
     with ScriptedServer(drip) as server:
         error = refusal(server, idempotent=True, timeout_s=0.5)

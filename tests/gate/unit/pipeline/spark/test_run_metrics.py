@@ -1,11 +1,12 @@
 """The numbers of a run, for people and for Prometheus."""
 
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.pipeline.spark import run_metrics
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.run_metrics import RunMetrics, write_metrics
 
@@ -35,14 +36,16 @@ def test_counts_add_up_and_make_a_line() -> None:
     assert str(_run("export", 3, 0.0, 2.0)) == "failed after 2.0 s"
 
 
-def test_a_run_lasts_from_its_beginning_to_its_end() -> None:
-    before = time.time()
+def test_a_run_lasts_from_its_beginning_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(run_metrics, "time", SimpleNamespace(time=lambda: now))
     metrics = RunMetrics("export")
-    assert metrics.duration_s >= 0
+    now = 1_001.5
+    assert metrics.duration_s == 1.5
+    now = 1_004.0
     metrics.end(0)
-    assert metrics.ended is not None
-    assert before <= metrics.began <= metrics.ended <= time.time()
-    assert metrics.duration_s == metrics.ended - metrics.began
+    now = 1_100.0
+    assert (metrics.began, metrics.ended, metrics.duration_s) == (1_000.0, 1_004.0, 4.0)
 
 
 def test_the_file_is_what_prometheus_reads(tmp_path: Path) -> None:
