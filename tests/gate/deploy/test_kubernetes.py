@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from app.cli import credentials
-from app.pipeline.spark.options import VARIABLES
 from app.settings.model import Settings, read_settings
 from app.settings.sources import variable_of
 from tests.deploy.manifests import (
@@ -24,6 +23,8 @@ PODS = pods_of(manifests())
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(DEPLOY)))
 def test_every_variable_exists(path: Path) -> None:
+    from app.pipeline.spark.options import VARIABLES
+
     known = {variable_of(name) for name in Settings.model_fields} | set(VARIABLES) | {"KLAMM_DATABASE_URL_FILE"}
     named = set(re.findall(r"\bKLAMM_[A-Z_]+\b", path.read_text()))
     assert named <= known

@@ -8,26 +8,29 @@ import pytest
 
 from app.core.kafka.bindings import AclBinding
 from app.formats.csv_cells import marked, unmarked
-from app.pipeline.history.schemas import BINDING_FIELDS, FINDINGS
-from app.pipeline.hygiene.mending import KAFKA_ACLS, KLAMM, Removal, csv_lines, remove_command, script_lines
 
 MANIFEST = {"cluster_id": "x\ntouch hacked", "offset": 7}
 NASTY = "a'b $(touch hacked) ; `touch hacked` 😀"
 LINES = "a'b\n$(touch hacked)\n; `touch hacked` 😀"
 
 
-def finding(name: str, kind: str = "REDUNDANT", tool: str = KAFKA_ACLS) -> dict[str, Any]:
+def finding(name: str, kind: str = "REDUNDANT", tool: str = "kafka-acls") -> dict[str, Any]:
+    from app.pipeline.history.schemas import BINDING_FIELDS
+    from app.pipeline.hygiene.mending import Removal, remove_command
+
     fields = dict(zip(BINDING_FIELDS, ("TOPIC", name, "LITERAL", "User:a", "*", "READ", "ALLOW"), strict=True))
     rest = {"kind": kind, "acl_id": "1", "why": f"as `{name}`", "by_acl_id": None, "covered": 3, "used": None}
     return {**fields, **rest, "mend": [remove_command(Removal(kind, AclBinding.from_words(fields.values())), tool)]}
 
 
 def test_the_script_hands_every_command_to_the_tool_once_and_runs_nothing_else(tmp_path: Path) -> None:
+    from app.pipeline.hygiene.mending import script_lines
+
     tool = tmp_path / "kafka-acls"
     tool.write_text('#!/bin/sh\nprintf "%s\\0" "$@" >> calls; printf "\\0" >> calls\n')
     tool.chmod(0o755)
     findings = [finding(NASTY), finding(NASTY, "VOID"), finding(LINES), finding("plain")]
-    script = "\n".join(script_lines(findings, {**MANIFEST, "tool": KAFKA_ACLS}))
+    script = "\n".join(script_lines(findings, {**MANIFEST, "tool": "kafka-acls"}))
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "BOOTSTRAP": "b:9092", "COMMAND_CONFIG": "c.properties"}
     subprocess.run(["/bin/bash", "-c", script], cwd=tmp_path, env=environment, check=True)
     calls = [call.split("\0") for call in (tmp_path / "calls").read_text().removesuffix("\0\0").split("\0\0")]
@@ -37,6 +40,8 @@ def test_the_script_hands_every_command_to_the_tool_once_and_runs_nothing_else(t
 
 
 def test_by_default_the_script_speaks_to_klamm(tmp_path: Path) -> None:
+    from app.pipeline.hygiene.mending import KLAMM, script_lines
+
     tool = tmp_path / "klamm"
     tool.write_text('#!/bin/sh\nprintf "%s\\0" "$@" >> calls; printf "\\0" >> calls\n')
     tool.chmod(0o755)
@@ -56,6 +61,9 @@ def test_by_default_the_script_speaks_to_klamm(tmp_path: Path) -> None:
 
 
 def test_csv_holds_every_column_of_every_finding() -> None:
+    from app.pipeline.history.schemas import FINDINGS
+    from app.pipeline.hygiene.mending import csv_lines
+
     text = "\n".join(csv_lines([finding(LINES)]))
     header, row = csv.reader(io.StringIO(text, newline=""))
     assert header == FINDINGS.fieldNames()
@@ -64,6 +72,9 @@ def test_csv_holds_every_column_of_every_finding() -> None:
 
 
 def test_csv_holds_nothing_that_a_spreadsheet_runs(subtests: pytest.Subtests) -> None:
+    from app.pipeline.history.schemas import FINDINGS
+    from app.pipeline.hygiene.mending import csv_lines
+
     for name in ['=HYPERLINK("http://x")', "@SUM(1)", "+1", "-1", "\uff1dx", "a;=1"]:
         with subtests.test(name=name):
             _, row = csv.reader(io.StringIO("\n".join(csv_lines([finding(name)])), newline=""))
