@@ -1,4 +1,4 @@
-"""A database as deploy/postgres/roles.sql makes it, run by the real psql, and the DSNs of its three login roles."""
+"""A database as deploy/postgres/roles.sql makes it, and the DSNs of its three login roles."""
 
 import functools
 import os
@@ -17,8 +17,10 @@ from app.store.embedded.process import Launcher
 from app.store.engine import Connection
 from app.store.migrate import migrate
 from tests.postgres import be_born
+from tests.psql_script import run_script
 
 ROLES_SQL = Path(__file__).parents[1] / "deploy" / "postgres" / "roles.sql"
+_ROLES = ROLES_SQL.read_text(encoding="utf-8")
 MIGRATE, SERVE, SPARK = "klamm_migrate", "klamm_serve", "klamm_report"
 PASSWORD = "planted-password-of-a-role"
 _TEMPLATE = "template_with_roles"
@@ -78,8 +80,12 @@ async def connected(dsn: str, **settings: str) -> AsyncIterator[Connection]:
 
 
 async def make_roles(dsn: str, database: str) -> DatabaseRoles:
-    """Run roles.sql as the superuser of this DSN, and give the login roles passwords."""
+    """Run roles.sql by psql as the superuser of this DSN, and give the login roles passwords."""
     psql(dsn, ROLES_SQL, database=database)
+    return await _with_passwords(dsn, database)
+
+
+async def _with_passwords(dsn: str, database: str) -> DatabaseRoles:
     async with connected(dsn) as admin:
         for role in (MIGRATE, SERVE, SPARK):
             await admin.execute(f"ALTER ROLE {role} PASSWORD '{PASSWORD}'")
@@ -90,15 +96,18 @@ async def make_roles(dsn: str, database: str) -> DatabaseRoles:
 async def new_store_with_roles(server: str, database: str) -> DatabaseRoles:
     """A newborn store on the server of this superuser's DSN, a copy of what the migrator's login has made there once.
 
-    What belongs to the database itself, not to what is in it, is not copied: roles.sql runs on the copy as well.
+    What belongs to the database itself, not to what is in it, is not copied: roles.sql runs on the copy as well. It is
+    run over a connection: no process is started.
     """
     async with connected(server) as admin:
         # The flag says that it is complete.
         if not await admin.fetchval("SELECT datistemplate FROM pg_database WHERE datname = $1", _TEMPLATE):
-            roles = await make_roles(server, _TEMPLATE)
+            await run_script(server, _ROLES, database=_TEMPLATE)
+            roles = await _with_passwords(server, _TEMPLATE)
             await migrate(DatabaseUrl.parse(roles.migrate))
             await admin.execute(f"ALTER DATABASE {_TEMPLATE} IS_TEMPLATE true")
         await admin.execute(f'CREATE DATABASE "{database}" TEMPLATE {_TEMPLATE}')
-    roles = await make_roles(server, database)
+    await run_script(server, _ROLES, database=database)
+    roles = await _with_passwords(server, database)
     await be_born(roles.admin)
     return roles

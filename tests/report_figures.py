@@ -15,8 +15,6 @@ from app.pipeline.report.figures import (
     Timeline,
     WhatIfFigures,
 )
-from app.pipeline.report.heat import OTHERS
-from app.pipeline.report.reach import EVERYONE, QUESTIONS
 
 AT = datetime(2026, 11, 22, 0, 14, 3, tzinfo=UTC)
 HOSTILE = (
@@ -39,6 +37,9 @@ TIMELINE = Timeline(60, [Bucket(1_763_770_000, 5, 2), Bucket(1_763_770_060, 0, 1
 
 
 def access(names: tuple[str, ...] = ("orders", "payments")) -> AccessFigures:
+    from app.pipeline.report.heat import OTHERS
+    from app.pipeline.report.reach import EVERYONE, QUESTIONS
+
     reach = {each: [[1] * len(names) for _ in range(len(names) + 2)] for each in QUESTIONS}
     totals = {each.resource_type: [3] * len(names) for each in QUESTIONS}
     return AccessFigures([EVERYONE, *names, OTHERS], list(names), totals, reach, teams_in_others=4)

@@ -93,7 +93,7 @@ class FollowedSubject(Subject):
         feed.resume(FeedPosition(head.epoch, 0, GENESIS_HASH), head.epochs.upto(0), 0.0)
         records: list[Record] = []
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while len(records) < head.last_offset:
                     records = list((await feed.poll(0, 1_000_000)).records)
         finally:

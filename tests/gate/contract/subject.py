@@ -38,7 +38,7 @@ class Subject:
 
     async def behind(self, offset: int, count: int) -> FeedPoll:
         """A poll that has brought so many records, which may take a moment where the store is far."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len((poll := await self.feed.poll(offset, count)).records) < count:
                 await self.feed.wait(1)
         return poll

@@ -18,7 +18,7 @@ from app.core.records import GENESIS_HASH, AccessControlEntryRecord, Record
 from tests.gate.contract.subject import Subject
 from tests.updates import alter, create, delete, topic
 
-LONG = 20.0
+LONG = 120.0
 """Seconds that no test waits for: a hint comes before."""
 
 ODD_NAMES = (

@@ -1,13 +1,7 @@
 """The compose file: what it names exists, its probes are the service's, and its secrets are made as it reads them."""
 
-import os
 import re
-import shutil
-import stat
-import subprocess
-from pathlib import Path
 
-import httpx
 import pytest
 import yaml
 
@@ -15,8 +9,6 @@ from app import __version__
 from app.process.supervisor import END_TIMEOUT_S
 from app.settings.model import Settings
 from tests.deploy.manifests import DEPLOY, seconds
-from tests.klamm import over_socket
-from tests.planted import plant
 
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 SERVICES = COMPOSE["services"]
@@ -101,51 +93,5 @@ def test_a_replica_has_time_to_drain_and_to_be_noticed_draining() -> None:
     assert seconds(found[1]) * int(found[2]) < drain_ms / 1000
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Path:
-    """The folder that the script makes."""
-    script = tmp_path / "secrets.sh"
-    shutil.copy(FOLDER / "secrets.sh", script)
-    done = subprocess.run(
-        [script], capture_output=True, text=True, check=True, timeout=60, env={"PATH": os.environ["PATH"]}
-    )
-    folder = Path(done.stdout.strip())
-    assert folder == tmp_path / "secrets"
-    for path in folder.iterdir():
-        if path.suffix in {".password", ".token"}:
-            plant(path.read_text())
-    return folder
-
-
-def test_the_script_makes_every_secret_for_its_owner_and_a_second_time_changes_nothing(made: Path) -> None:
-    assert stat.S_IMODE(made.stat().st_mode) == 0o700
-    wanted = {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()}
-    before = {path.name: path.read_text() for path in made.iterdir()}
-    assert wanted <= before.keys()
-    assert all(before.values())
-    subprocess.run([made.parent / "secrets.sh"], check=True, timeout=60, capture_output=True)
-    assert {path.name: path.read_text() for path in made.iterdir()} == before
-    assert not [token for name, token in before.items() if name.endswith(".token") and token in before["klamm.tokens"]]
-
-
 def test_the_secrets_are_not_committed() -> None:
     assert (FOLDER / ".gitignore").read_text() == "secrets/\n"
-
-
-def test_a_service_with_these_settings_lets_in_whom_the_script_has_given_tokens(
-    made: Path, tmp_path: Path, migrated_database_url: str
-) -> None:
-    folder = tmp_path / "etc"
-    folder.mkdir()
-    text = (FOLDER / "klamm.toml").read_text().replace("/run/secrets/klamm_tokens", str(made / "klamm.tokens"))
-    (folder / "klamm.toml").write_text(text.replace('host = "0.0.0.0"', 'host = "127.0.0.1"'))
-    url = folder / "url"
-    url.write_text(migrated_database_url)
-    with over_socket(
-        settings={"KLAMM_DATABASE_URL_FILE": str(url), "KLAMM_LOG_FORMAT": "JSON"}, folder=folder
-    ) as service:
-        for caller, path in (("platform", "/v1/acls/count"), ("prometheus", "/metrics")):
-            token = (made / f"{caller}.token").read_text()
-            answer = httpx.get(service.url + path, headers={"authorization": f"Bearer {token}"}, timeout=30)
-            assert answer.status_code in {200, 503}, answer.text
-            assert httpx.get(service.url + path, timeout=30).status_code == 401

@@ -10,8 +10,8 @@ from packaging.specifiers import SpecifierSet
 
 from app import __version__
 from app.pipeline.spark import java, jdbc_driver
-from tests.deploy.containerfile import TEXT, stages
-from tests.deploy.manifests import DEPLOY, ROOT, charted, containers_of, documents, manifests, pods_of, rendered
+from tests.deploy.containerfile import stages
+from tests.deploy.manifests import DEPLOY, ROOT, containers_of, manifests, pods_of
 
 PIPELINE = sorted((DEPLOY / "pipeline").glob("*.yaml"))
 PAGES = [*PIPELINE, ROOT / "docs" / "pipeline.md", ROOT / "docs" / "kubernetes.md"]
@@ -37,20 +37,6 @@ def test_images_are_of_this_version_wherever_they_are_named(path: Path) -> None:
     tags = re.findall(r"\bklamm(?:-pipeline)?:(\d[\w.-]*)", path.read_text())
     assert set(tags) <= {__version__}
     assert tags or path.name in {"claims.yaml", "kustomization.yaml", "pipeline.md"}
-
-
-def test_every_container_of_ours_has_an_image_that_the_containerfile_tags() -> None:
-    built = dict(re.findall(r"--target (\w+) --tag (\S+)", TEXT))
-    assert built.keys() == {"service", "pipeline"}
-    kustomizations = [
-        each for path in ("sidecar/component", "pipeline") for each in documents(DEPLOY / path / "kustomization.yaml")
-    ]
-    pinned = {f"{image['newName']}:{image['newTag']}" for each in kustomizations for image in each["images"]}
-    assert pinned == set(built.values())
-    objects = (*charted(), *rendered("sidecar/example"), *rendered("pipeline"), *manifests())
-    images = {each.spec.get("image", "") for each in containers_of(pods_of(objects))}
-    ours = {image for image in images if image.startswith("klamm")}
-    assert ours == {*built.values(), "klamm"}, "`klamm` alone is pinned by the sidecar's component"
 
 
 def test_spark_gives_its_own_pods_the_image_of_the_pod_that_submits() -> None:

@@ -126,12 +126,12 @@ async def test_no_change_is_lost_doubled_or_reordered(store_url: str) -> None:
     assert len(witness.ids) == len(set(witness.ids))
     assert len(witness.offsets) == len(set(witness.offsets))
     for follower in followers:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while follower.offset < last:
                 await follower.follow_once()
         async with follower.feed.snapshot() as reader:
             rows = [row async for some in reader.slices() for row in some.rows]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while follower.offset < reader.head.last_offset:
                 await follower.follow_once()
         assert {StandardAcl.from_row(row) for row in rows} == set(follower.acls.values())

@@ -14,7 +14,7 @@ from app.store.writing.acl_store import PostgresAclStore
 from tests.patient import PATIENT
 from tests.updates import create, topic
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 
 async def test_renouncing_wakes_the_listeners(store: PostgresAclStore, feed: PostgresChangeFeed) -> None:

@@ -17,7 +17,7 @@ from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from app.store.writing.restored import begin_epoch
 from tests.database_roles import new_store_with_roles
-from tests.postgres import Postgres, new_folder
+from tests.postgres import Postgres
 from tests.surroundings import of_a_command
 from tests.updates import create, topic
 
@@ -82,12 +82,3 @@ def test_the_command_says_what_it_has_begun(
     assert main(["restore", "--cluster-id", "staging"]) == 0
     assert capsys.readouterr().out.startswith("cluster staging: epoch ")
     assert main(["restore", "--cluster-id", " "]) == 2
-
-
-def test_the_embedded_store_is_restored_as_well(
-    tmp_path: Path, surroundings: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = new_folder(tmp_path / "data")
-    surroundings.setenv("KLAMM_CLUSTER_ID", "laptop")
-    assert main(["restore", "--data-dir", str(data)]) == 0
-    assert capsys.readouterr().out.startswith("cluster laptop: epoch ")

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.pipeline import job
-from app.pipeline.job import main
+from app.pipeline.spark.java import Java
 
 _DATABASE = "--jdbc-url=jdbc:postgresql://127.0.0.1:1/klamm"
 _HUGE = "99999999999999999999"
@@ -19,10 +18,13 @@ class Started(BaseException):
 
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from app.pipeline import job
+
     def started(_: object) -> None:
         raise Started
 
     monkeypatch.setattr(job, "spark_session", started)
+    monkeypatch.setattr(job, "find_java", lambda _: Java("21.0.1", "PATH"))
     monkeypatch.chdir(tmp_path)
     for name in ("SPARK_REMOTE", "HADOOP_CONF_DIR", "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT"):
         monkeypatch.delenv(name, raising=False)
@@ -102,6 +104,8 @@ def _written(folder: Path) -> None:
 def test_a_slip_is_told_in_one_line_with_its_flag_before_spark_is_started(
     arguments: list[str], flag: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from app.pipeline.job import main
+
     if flag is None:
         # A folder of Parquet may have any name.
         with pytest.raises(Started):
@@ -118,6 +122,8 @@ def test_a_slip_is_told_in_one_line_with_its_flag_before_spark_is_started(
 
 
 def test_what_may_be_on_another_file_system_is_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    from app.pipeline.job import main
+
     asked = ["hygiene", "--resources=missing.csv"]
     for more in (["--conf=spark.hadoop.fs.defaultFS=hdfs://h"], ["--master=spark://h:7077"]):
         with pytest.raises(Started):
@@ -131,6 +137,8 @@ def test_what_may_be_on_another_file_system_is_left_to_spark(monkeypatch: pytest
 
 
 def test_files_that_can_be_written_are(capsys: pytest.CaptureFixture[str]) -> None:
+    from app.pipeline.job import main
+
     with pytest.raises(Started):
         main(["hygiene", "--csv=/dev/stdout", "--script=folder/mend.sh", "--metrics-file=k.prom"])
     with pytest.raises(Started):
@@ -157,6 +165,8 @@ def test_files_that_can_be_written_are(capsys: pytest.CaptureFixture[str]) -> No
 def test_what_was_never_made_is_told_before_spark_is_started(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from app.pipeline.job import main
+
     _written(Path("part") / "snapshots" / "offset=00000000000000000005" / "manifest")
     # Killed half-way: there are ACLs, and no manifest that speaks of them.
     (Path("none") / "snapshots" / "offset=00000000000000000009" / "acls").mkdir(parents=True)
@@ -170,6 +180,8 @@ def test_what_was_never_made_is_told_before_spark_is_started(
 def test_a_database_that_does_not_answer_is_told_before_spark_is_started(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from app.pipeline.job import main
+
     _written(Path(".klamm/pipeline/export/manifests/batch=1"))
     assert main([*arguments, _DATABASE]) == 3
     (line,) = capsys.readouterr().err.splitlines()
@@ -177,6 +189,8 @@ def test_a_database_that_does_not_answer_is_told_before_spark_is_started(
 
 
 def test_what_is_there_is_left_to_spark() -> None:
+    from app.pipeline.job import main
+
     for arguments in (["report"], ["what-if", "--create=new.json"], ["effective"], ["hygiene"]):
         with pytest.raises(Started):
             main(arguments)

@@ -12,18 +12,10 @@ from pathlib import Path
 import httpx
 
 from tests.certificates import Authority
-from tests.deploy.manifests import (
-    CENTRAL,
-    DEPLOY,
-    ROOT,
-    charted,
-    containers_of,
-    environment,
-    manifests,
-    pods_of,
-)
+from tests.deploy.manifests import CENTRAL, DEPLOY, ROOT, containers_of, environment, manifests, pods_of
 from tests.klamm import action, context, over_socket, wait_until
 from tests.planted import plant
+from tests.proof.deploy.rendering import charted
 from tests.proof.deploy.test_probe import ask
 
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text()

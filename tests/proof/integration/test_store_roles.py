@@ -34,6 +34,7 @@ from tests.database_roles import (
 )
 from tests.klamm import until
 from tests.postgres import new_folder, run
+from tests.psql_script import run_script
 from tests.updates import alter, create, created, delete, topic
 
 _numbers = itertools.count(1)
@@ -303,6 +304,33 @@ async def test_the_script_changes_nothing_when_it_is_run_again(
     assert await held(admin) == PRIVILEGES
     await migrate(DatabaseUrl.parse(roles.migrate))
     assert await held(admin) == PRIVILEGES
+
+
+_MADE = """
+    SELECT rolname, rolcanlogin, rolsuper, 'login' FROM pg_roles WHERE rolname LIKE $1
+    UNION ALL SELECT pg_get_userbyid(member)::text, true, true, roleid::regrole::text FROM pg_auth_members
+        WHERE pg_get_userbyid(member) LIKE $1
+    UNION ALL SELECT pg_get_userbyid(setrole)::text, true, setdatabase = 0, unnest(setconfig) FROM pg_db_role_setting
+        WHERE pg_get_userbyid(setrole) LIKE $1
+    UNION ALL SELECT pg_get_userbyid(datdba)::text, true, true, unnest(datacl)::text FROM pg_database
+        WHERE datname = current_database()
+    UNION ALL SELECT 'public', true, true, unnest(nspacl)::text FROM pg_namespace WHERE nspname = 'public'
+    UNION ALL SELECT defaclrole::regrole::text, true, true, unnest(defaclacl)::text FROM pg_default_acl
+"""
+
+
+async def test_a_connection_runs_the_script_as_psql_does(server: EmbeddedPostgres) -> None:
+    made = []
+    for way in ("psql", "conn"):
+        names = {f"{each}_login": f"{way}_{each}" for each in ("migrate", "serve", "spark")} | {"database": f"{way}_db"}
+        if way == "psql":
+            psql(server.dsn, ROLES_SQL, **names)
+        else:
+            await run_script(server.dsn, ROLES_SQL.read_text(), **names)
+        async with connected(f"{server.dsn.rpartition('/')[0]}/{way}_db") as admin:
+            made.append(sorted(str(tuple(row)).replace(way, "") for row in await admin.fetch(_MADE, f"{way}%")))
+    assert made[0] == made[1]
+    assert len(made[0]) > 25
 
 
 async def test_a_store_of_a_single_role_is_taken_over(server: EmbeddedPostgres) -> None:

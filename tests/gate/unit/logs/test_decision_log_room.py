@@ -15,8 +15,6 @@ from app.core.verdicts import Verdict
 from app.logs.decision_files import DecisionFiles, FileBounds
 from app.logs.decision_log import Asker, Decided, DecisionLog, Position
 from app.metrics.declared import Metrics
-from app.pipeline.history.decision_lines import MAX_LINE_BYTES, LineFault, parse_line
-from app.pipeline.history.schemas import DECISIONS
 from tests.budgets import budget
 
 POSITION = Position(str(UUID(int=7)), (1 << 63) - 1)
@@ -64,6 +62,9 @@ def lines(folder: Path, *requests: Decided) -> list[bytes]:
 
 def rows(written: list[bytes]) -> list[dict[str, Any]]:
     """As the pipeline reads them."""
+    from app.pipeline.history.decision_lines import LineFault, parse_line
+    from app.pipeline.history.schemas import DECISIONS
+
     found = []
     for each in written:
         read = parse_line(each.removesuffix(b"\n"))
@@ -103,6 +104,8 @@ def test_ordinary_principals_and_single_actions_have_a_line_an_action(
 
 
 def test_no_line_gets_longer_than_the_pipeline_reads(tmp_path: Path) -> None:
+    from app.pipeline.history.decision_lines import MAX_LINE_BYTES
+
     names = [f"{at}" + "\x7f" * 6_000 for at in range(100)]
     written = lines(tmp_path, decided(ESCAPED, names, client_id="\x7f" * 32_767))
     assert max(map(len, written)) <= MAX_LINE_BYTES
@@ -111,6 +114,8 @@ def test_no_line_gets_longer_than_the_pipeline_reads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("groups", [["a", 'b"\n'], ["\x7f" * 255] * 200])
 def test_groups_are_in_each_line(tmp_path: Path, groups: list[str]) -> None:
+    from app.pipeline.history.decision_lines import MAX_LINE_BYTES
+
     written = lines(tmp_path, decided("User:a", ["t"] * 50, groups=groups))
     assert len(written) == (50 if len(groups) < 200 else 1)
     assert max(map(len, written)) <= MAX_LINE_BYTES
@@ -131,6 +136,8 @@ NAMES = st.one_of(
 def test_no_lines_take_more_room_than_was_counted(
     tmp_path: Path, principal: str, name: str, count: int, before: int
 ) -> None:
+    from app.pipeline.history.decision_lines import LineFault, parse_line
+
     # What comes before may end what is written at once in the middle of this.
     groups = [name[:255]] * (before % 5)
     ahead = decided("User:a", ["t"] * before)

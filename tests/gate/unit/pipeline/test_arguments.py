@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from app.pipeline import job
-from app.pipeline.job import main
-from app.pipeline.jobs.hygiene import _shares
-from app.pipeline.spark.java import Java
-
 
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    from app.pipeline import job
+    from app.pipeline.spark.java import Java
+
     def started(_: object) -> None:
         raise AssertionError("Spark was started")
 
@@ -44,6 +42,8 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_arguments_are_refused_in_one_line(arguments: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from app.pipeline.job import main
+
     with pytest.raises(SystemExit) as ended:
         main(arguments.split())
 
@@ -64,6 +64,8 @@ def test_arguments_are_refused_in_one_line(arguments: str, said: str, capsys: py
 def test_a_change_is_read_before_spark_is_started(
     arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from app.pipeline.job import main
+
     monkeypatch.chdir(tmp_path)
 
     assert main(["what-if", *arguments]) == 2
@@ -71,6 +73,8 @@ def test_a_change_is_read_before_spark_is_started(
 
 
 def test_a_time_for_a_log_that_is_not_read_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from app.pipeline.job import main
+
     manifest = tmp_path / "snapshots" / "offset=00000000000000000001" / "manifest"
     manifest.mkdir(parents=True)
     (manifest / "part-00000.txt").write_text("{}")
@@ -85,6 +89,8 @@ def test_a_time_for_a_log_that_is_not_read_is_refused(tmp_path: Path, capsys: py
 
 
 def test_every_kind_of_finding_is_shown() -> None:
+    from app.pipeline.jobs.hygiene import _shares
+
     assert _shares({"VOID": 0, "REDUNDANT": 9_000, "UNUSED": 300, "DETACHED": 2}, 20) == {
         "REDUNDANT": 9,
         "UNUSED": 9,

@@ -8,9 +8,6 @@ import pytest
 import yaml
 
 from app.cli.pipeline import ServiceDatabase
-from app.pipeline.job import parser_of
-from app.pipeline.jobs import JOBS
-from app.pipeline.spark.options import VARIABLES
 
 ROOT = Path(__file__).parents[4]
 DEPLOY = ROOT / "deploy" / "pipeline"
@@ -20,11 +17,16 @@ FILES = [PAGE, *sorted(DEPLOY.iterdir())]
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_every_variable_exists(path: Path) -> None:
+    from app.pipeline.spark.options import VARIABLES
+
     named = set(re.findall(r"KLAMM_PIPELINE_\w+", path.read_text()))
     assert named <= set(VARIABLES)
 
 
 def test_the_page_names_every_variable_every_job_and_every_exit_code() -> None:
+    from app.pipeline.jobs import JOBS
+    from app.pipeline.spark.options import VARIABLES
+
     text = PAGE.read_text()
     assert not [each for each in VARIABLES if f"`{each}`" not in text]
     assert not [job.name for job in JOBS if f"`{job.name}`" not in text]
@@ -32,6 +34,8 @@ def test_the_page_names_every_variable_every_job_and_every_exit_code() -> None:
 
 
 def test_the_page_s_table_of_options_has_those_that_there_are() -> None:
+    from app.pipeline.job import parser_of
+
     table = PAGE.read_text().partition("## Set-up")[2].partition("##")[0]
     for flag in re.findall(r"`(--[a-z-]+)", table):
         arguments = ["export", flag] if flag in {"--quiet", "--debug"} else ["export", flag, "1"]
@@ -39,6 +43,8 @@ def test_the_page_s_table_of_options_has_those_that_there_are() -> None:
 
 
 def test_the_nightly_pod_runs_a_job_with_options_that_it_has() -> None:
+    from app.pipeline.job import parser_of
+
     cron = yaml.safe_load((DEPLOY / "cronjob.yaml").read_text())
     assert cron["spec"]["concurrencyPolicy"] == "Forbid"
     job = cron["spec"]["jobTemplate"]["spec"]
@@ -52,6 +58,8 @@ def test_the_nightly_pod_runs_a_job_with_options_that_it_has() -> None:
 
 
 def test_the_submitted_job_exists() -> None:
+    from app.pipeline.job import parser_of
+
     job = list(yaml.safe_load_all((DEPLOY / "submit-job.yaml").read_text()))[-1]
     (container,) = job["spec"]["template"]["spec"]["containers"]
     script = next(place for place, each in enumerate(container["args"]) if each.endswith("submit.py"))

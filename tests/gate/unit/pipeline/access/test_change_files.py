@@ -15,9 +15,6 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
 from app.formats.registry import FORMATS, format_named
-from app.pipeline.access import change_files
-from app.pipeline.access.change_files import read_candidate
-from app.pipeline.access.changes import Candidate, Fate, FilterSet, Step, new_id, refuse_excessive
 from app.pipeline.spark.errors import PipelineError
 from tests.strategies import bindings, filters
 from tests.updates import new, unending
@@ -35,6 +32,8 @@ BINDING = {
 def test_many_filters_at_once_match_what_any_of_them_matches(
     some: list[AclBindingFilter], acls: list[AclBinding]
 ) -> None:
+    from app.pipeline.access.changes import FilterSet
+
     together = FilterSet(some)
     assert [together.matches(acl) for acl in acls] == [any(each.matches(acl) for each in some) for acl in acls]
 
@@ -46,6 +45,8 @@ def test_many_filters_at_once_match_what_any_of_them_matches(
 def test_what_becomes_of_an_acl_is_what_the_service_would_do_in_turn(
     steps: list[list[Any]], acls: list[AclBinding]
 ) -> None:
+    from app.pipeline.access.changes import Candidate, FilterSet, Step
+
     files, store = [], dict.fromkeys(acls, "old")
     for number, step in enumerate(steps):
         creates = not step or isinstance(step[0], AclBinding)
@@ -112,6 +113,8 @@ def test_what_becomes_of_an_acl_is_what_the_service_would_do_in_turn(
 def test_a_file_that_the_service_would_refuse_is_refused_with_its_place(
     tmp_path: Path, kind: str, text: object, wrong: str
 ) -> None:
+    from app.pipeline.access.change_files import read_candidate
+
     path = tmp_path / "change.json"
     path.write_text(text if isinstance(text, str) else json.dumps(text))
     with pytest.raises(PipelineError, match=wrong.replace("FILE", str(path))):
@@ -131,6 +134,9 @@ def _written(name: str) -> str:
 
 @pytest.mark.parametrize("name", [each.name for each in FORMATS])
 def test_acls_to_create_come_in_every_format_that_plan_takes(tmp_path: Path, name: str) -> None:
+    from app.pipeline.access.change_files import read_candidate
+    from app.pipeline.access.changes import refuse_excessive
+
     plain, packed = tmp_path / "new", tmp_path / "new.gz"
     plain.write_text(_written(name), newline="")
     packed.write_bytes(gzip.compress(plain.read_bytes()))
@@ -147,6 +153,8 @@ def test_acls_to_create_come_in_every_format_that_plan_takes(tmp_path: Path, nam
 
 
 def test_a_format_that_no_file_shows_can_be_named(tmp_path: Path) -> None:
+    from app.pipeline.access.change_files import read_candidate
+
     bare = tmp_path / "bare.csv"
     bare.write_text("User:alice,Topic,LITERAL,orders,Read,Allow,*\n")
     with pytest.raises(PipelineError, match="name its format with --format"):
@@ -157,6 +165,9 @@ def test_a_format_that_no_file_shows_can_be_named(tmp_path: Path) -> None:
 
 
 def test_a_saved_plan_is_what_it_creates_and_what_it_deletes(tmp_path: Path) -> None:
+    from app.pipeline.access.change_files import read_candidate
+    from app.pipeline.access.changes import Fate
+
     path, (new_acl, old) = tmp_path / "tidy.plan", _acls()
     token = str(Token(UUID(int=1), 5))
     plan = Plan(token, Prune(True, frozenset(), ()), unending([new_acl]), (), unending([old]), 1, 0, 2)  # noqa: FBT003 - the order of a tuple
@@ -178,6 +189,8 @@ def test_a_saved_plan_is_what_it_creates_and_what_it_deletes(tmp_path: Path) -> 
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    from app.pipeline.access.change_files import read_candidate
+
     with pytest.raises(PipelineError, match=r"gone\.json: can't be read"):
         read_candidate([("create", str(tmp_path / "gone.json"))])
     (tmp_path / "latin.json").write_bytes('{"bindings": ["é"]}'.encode("latin-1"))
@@ -187,12 +200,18 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["create", "delete"])
 def test_a_device_without_end_is_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from app.pipeline.access import change_files
+    from app.pipeline.access.change_files import read_candidate
+
     monkeypatch.setattr(change_files, "MAX_FILE_BYTES", 1_000_000)
     with pytest.raises(PipelineError, match=f"--{kind} /dev/zero: larger than 1000000 bytes"):
         read_candidate([(kind, "/dev/zero")])
 
 
 def test_bodies_are_read_as_the_service_reads_them(tmp_path: Path) -> None:
+    from app.pipeline.access.change_files import read_candidate
+    from app.pipeline.access.changes import new_id
+
     made, gone = tmp_path / "made.json", tmp_path / "gone.json"
     context = {"principal": "User:admin", "client_address": "10.0.0.1"}
     made.write_text(json.dumps({"context": context, "bindings": [BINDING, {**BINDING, "pattern_type": "LITERAL"}]}))
@@ -206,12 +225,16 @@ def test_bodies_are_read_as_the_service_reads_them(tmp_path: Path) -> None:
 
 
 def test_ten_thousand_filters_look_at_each_acl_but_once() -> None:
+    from app.pipeline.access.changes import FilterSet
+
     draw = Random(5)
     some = [AclBindingFilter(resource_name=f"t{draw.randrange(10**9)}", principal="User:a") for _ in range(10_000)]
     assert len(FilterSet(some)._exact) == 1
 
 
 def test_more_than_kafka_takes_in_one_call_is_refused() -> None:
+    from app.pipeline.access.changes import Step, refuse_excessive
+
     refuse_excessive(Step("a.json"), 10_000, 10_000)
     with pytest.raises(PipelineError, match=r"a\.json: deletes 10,001 ACLs"):
         refuse_excessive(Step("a.json"), 0, 10_001)

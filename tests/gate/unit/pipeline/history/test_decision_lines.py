@@ -5,9 +5,6 @@ from typing import Any
 
 import pytest
 
-from app.pipeline.history.decision_lines import MAX_LINE_BYTES, LineFault, parse_line
-from app.pipeline.history.schemas import DECISIONS
-
 ACL_ID = "0192f3a4-0000-7000-8000-00000000abcd"
 LINE: dict[str, Any] = {
     "time": "2026-11-22T00:14:03.123456Z",
@@ -36,6 +33,8 @@ _ADDED = ("security_protocol", "request_version", "correlation_id")
 
 
 def _parsed(**changes: object) -> Any:  # noqa: ANN401 - a row's values
+    from app.pipeline.history.decision_lines import LineFault, parse_line
+
     read = parse_line(json.dumps({**LINE, **changes}).encode())
     if isinstance(read, LineFault):
         return read
@@ -44,6 +43,9 @@ def _parsed(**changes: object) -> Any:  # noqa: ANN401 - a row's values
 
 
 def test_a_line_becomes_a_row_in_the_order_of_the_schema() -> None:
+    from app.pipeline.history.decision_lines import parse_line
+    from app.pipeline.history.schemas import DECISIONS
+
     row = _parsed()
     assert dict(zip(DECISIONS.fieldNames(), row, strict=True)) == {
         **LINE,
@@ -57,10 +59,14 @@ def test_a_line_becomes_a_row_in_the_order_of_the_schema() -> None:
     ("groups", "expected"), [(["b", "a", "b"], ["a", "b"]), ([], None), (None, None), (['é"\n'], ['é"\n'])]
 )
 def test_groups_are_in_order_and_each_once(groups: list[str] | None, expected: list[str] | None) -> None:
+    from app.pipeline.history.schemas import DECISIONS
+
     assert dict(zip(DECISIONS.fieldNames(), _parsed(groups=groups), strict=True))["groups"] == expected
 
 
 def test_a_wrong_value_names_its_column(subtests: pytest.Subtests) -> None:
+    from app.pipeline.history.decision_lines import LineFault
+
     cases: Iterable[tuple[dict[str, object], str]] = [
         ({"time": "2026-11-22 00:14:03Z"}, "time"),
         ({"time": "2026-13-22T00:14:03.1Z"}, "time"),
@@ -114,11 +120,15 @@ def test_a_wrong_value_names_its_column(subtests: pytest.Subtests) -> None:
 
 
 def test_a_line_of_an_earlier_version_lacks_what_that_did_not_log() -> None:
+    from app.pipeline.history.decision_lines import parse_line
+
     line = {name: value for name, value in LINE.items() if name not in _ADDED}
     assert parse_line(json.dumps(line).encode()) == [_parsed(**dict.fromkeys(_ADDED))]
 
 
 def test_a_missing_field_names_its_column(subtests: pytest.Subtests) -> None:
+    from app.pipeline.history.decision_lines import LineFault, parse_line
+
     for column in [name for name in LINE if name not in _ADDED]:
         with subtests.test(column=column):
             fault = parse_line(json.dumps({name: value for name, value in LINE.items() if name != column}).encode())
@@ -126,6 +136,8 @@ def test_a_missing_field_names_its_column(subtests: pytest.Subtests) -> None:
 
 
 def test_what_is_no_line_at_all_says_so(subtests: pytest.Subtests) -> None:
+    from app.pipeline.history.decision_lines import MAX_LINE_BYTES, LineFault, parse_line
+
     for raw, reason in [
         (json.dumps(LINE).encode()[:-20], "not JSON, or only the beginning"),
         (b"\xff{}", "not UTF-8"),
@@ -145,6 +157,8 @@ def test_what_is_no_line_at_all_says_so(subtests: pytest.Subtests) -> None:
 
 
 def test_what_a_later_version_adds_is_passed_over_and_hosts_and_ids_get_one_form() -> None:
+    from app.pipeline.history.schemas import DECISIONS
+
     row = _parsed(host="::1", acl_id=ACL_ID.upper(), weather="fine", sampled=1, epoch="", offset=-1)
     fields = dict(zip(DECISIONS.fieldNames(), row, strict=True))
     assert (fields["host"], fields["acl_id"], fields["sampled"]) == ("0:0:0:0:0:0:0:1", ACL_ID, 1.0)
@@ -158,11 +172,15 @@ DENIED = {**ACTION, "resource_name": "b", "result": "DENIED", "rule": "DefaultDe
 
 
 def test_a_list_of_actions_is_a_row_for_each_with_all_that_they_share() -> None:
+    from app.pipeline.history.decision_lines import parse_line
+
     read = parse_line(json.dumps({**SHARED, "actions": [ACTION, DENIED]}).encode())
     assert read == [_parsed(), _parsed(**DENIED)]
 
 
 def test_one_wrong_action_makes_the_line_wrong(subtests: pytest.Subtests) -> None:
+    from app.pipeline.history.decision_lines import LineFault, parse_line
+
     cases: Iterable[tuple[object, str]] = [
         ({}, "actions"),
         (None, "actions"),
@@ -179,4 +197,6 @@ def test_one_wrong_action_makes_the_line_wrong(subtests: pytest.Subtests) -> Non
 
 
 def test_a_list_without_an_action_tells_of_no_decision() -> None:
+    from app.pipeline.history.decision_lines import parse_line
+
     assert parse_line(json.dumps({**SHARED, "actions": []}).encode()) == []

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
@@ -16,14 +16,12 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, Record, record_hash
 from app.pipeline.history.epochs import epochs_between, epochs_in, last_offsets, tokens_of
-from app.pipeline.history.export import BatchFacts, refuse_other_history
-from app.pipeline.history.manifests import Base, Batch, Exported
-from app.pipeline.history.reconcile import ChainFacts, check_batches, check_chain, check_configs, check_manifests
-from app.pipeline.history.records import record_of
-from app.pipeline.history.source import ROWS_PER_RANGE, Head, moment, ranges, stretches
-from app.pipeline.jobs import export
 from app.pipeline.spark.errors import PipelineError
 from tests.chains import config, gone, put, transaction
+
+if TYPE_CHECKING:
+    from app.pipeline.history.manifests import Batch, Exported
+    from app.pipeline.history.source import Head
 
 STORE = ("cluster", "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11")
 LATER = "0199f0c2-5d1e-7c3a-9a41-3f6f0b8a2c17"
@@ -34,7 +32,9 @@ BINDING = AclBinding(
 HASHES = {offset: bytes([offset]) * 32 for offset in range(1, 30)} | {0: GENESIS_HASH}
 
 
-def batch(first: int, last: int, **changed: Any) -> Batch:  # noqa: ANN401 - any field
+def batch(first: int, last: int, **changed: Any) -> "Batch":  # noqa: ANN401 - any field
+    from app.pipeline.history.manifests import Batch
+
     made = Batch(
         *STORE,
         first,
@@ -49,7 +49,9 @@ def batch(first: int, last: int, **changed: Any) -> Batch:  # noqa: ANN401 - any
     return replace(made, **changed)
 
 
-def head(last: int, **changed: Any) -> Head:  # noqa: ANN401 - any field
+def head(last: int, **changed: Any) -> "Head":  # noqa: ANN401 - any field
+    from app.pipeline.history.source import Head
+
     at = datetime(2026, 11, 27, tzinfo=UTC)
     return replace(Head(STORE[0], Epochs.only(UUID(STORE[1])), last, HASHES[last], 1, at), **changed)
 
@@ -58,10 +60,15 @@ def history(*epochs: tuple[str, int]) -> Epochs:
     return Epochs.of(Epoch(UUID(epoch), first_offset) for epoch, first_offset in epochs)
 
 
-EXPORTED = Exported(None, (batch(1, 10), batch(11, 20)))
+def exported_twice() -> "Exported":
+    from app.pipeline.history.manifests import Exported
+
+    return Exported(None, (batch(1, 10), batch(11, 20)))
 
 
 def test_ranges_cover_every_offset_once_and_evenly(subtests: pytest.Subtests) -> None:
+    from app.pipeline.history.source import ROWS_PER_RANGE, ranges
+
     for after, through, most, count in [
         (0, 1, 8, 1),
         (0, ROWS_PER_RANGE, 8, 1),
@@ -81,12 +88,16 @@ def test_ranges_cover_every_offset_once_and_evenly(subtests: pytest.Subtests) ->
 
 
 def test_more_than_a_batch_comes_in_several() -> None:
+    from app.pipeline.history.source import ROWS_PER_RANGE, stretches
+
     size = 2 * ROWS_PER_RANGE
     assert stretches(3, 2 * size + 4, 2) == [(3, size + 3), (size + 3, 2 * size + 3), (2 * size + 3, 2 * size + 4)]
 
 
 @pytest.mark.parametrize("ranges_at_once", ["0", "-1", "x", "1.5", "²"])
 def test_a_run_reads_at_least_one_range(ranges_at_once: str) -> None:
+    from app.pipeline.jobs import export
+
     parser = argparse.ArgumentParser(exit_on_error=False)
     export.add_arguments(parser)
     assert parser.parse_args([]).ranges == 8
@@ -96,8 +107,10 @@ def test_a_run_reads_at_least_one_range(ranges_at_once: str) -> None:
 
 
 def test_what_was_exported_is_what_the_manifests_say() -> None:
-    assert (EXPORTED.start_offset, EXPORTED.start_hash) == (0, GENESIS_HASH)
-    assert (EXPORTED.last_offset, EXPORTED.hash) == (20, HASHES[20])
+    from app.pipeline.history.manifests import Base, Exported
+
+    assert (exported_twice().start_offset, exported_twice().start_hash) == (0, GENESIS_HASH)
+    assert (exported_twice().last_offset, exported_twice().hash) == (20, HASHES[20])
     based = Exported(Base(*STORE, 10, HASHES[10].hex(), 3, {}, "2026-11-22T00:00:00+00:00"), ())
     assert (based.start_offset, based.last_offset, based.hash) == (10, 10, HASHES[10])
     assert (based.cluster_id, str(based.token.epoch)) == STORE
@@ -105,6 +118,9 @@ def test_what_was_exported_is_what_the_manifests_say() -> None:
 
 
 def test_manifests_that_do_not_follow_each_other_are_named(subtests: pytest.Subtests) -> None:
+    from app.pipeline.history.manifests import Exported
+    from app.pipeline.history.reconcile import check_manifests
+
     for batches, said in [
         ((batch(1, 10), batch(12, 20)), "batch=12 follows offset 10"),
         ((batch(2, 10),), "batch=2 follows offset 0"),
@@ -133,6 +149,8 @@ def test_manifests_that_do_not_follow_each_other_are_named(subtests: pytest.Subt
 
 
 def test_another_history_is_refused(subtests: pytest.Subtests) -> None:
+    from app.pipeline.history.export import refuse_other_history
+
     for now, said in [
         (head(25, hash_at=HASHES[20], cluster_id="other"), "of cluster `cluster`, but the store is of `other`"),
         (head(25, hash_at=HASHES[20], epochs=history((LATER, 0))), "knows no such epoch: it was failed over or rest"),
@@ -147,7 +165,7 @@ def test_another_history_is_refused(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(now=now, said=said):
             with pytest.raises(PipelineError, match="new --home") as fault:
-                refuse_other_history(EXPORTED, now)
+                refuse_other_history(exported_twice(), now)
             assert said in str(fault.value)
 
 
@@ -161,25 +179,33 @@ def test_another_history_is_refused(subtests: pytest.Subtests) -> None:
         head(25, hash_at=HASHES[20], epochs=history((STORE[1], 0), (LATER, 22))),
     ],
 )
-def test_the_same_history_goes_on(now: Head) -> None:
-    refuse_other_history(EXPORTED, now)
+def test_the_same_history_goes_on(now: "Head") -> None:
+    from app.pipeline.history.export import refuse_other_history
+
+    refuse_other_history(exported_twice(), now)
 
 
 def test_a_store_that_is_behind_is_waited_for() -> None:
+    from app.pipeline.history.export import refuse_other_history
+
     for now in (head(19), head(19, epochs=history((STORE[1], 0), (LATER, 18)))):
-        exported = replace(EXPORTED, batches=(batch(1, 20, epoch=str(now.epochs.last)),))
+        exported = replace(exported_twice(), batches=(batch(1, 20, epoch=str(now.epochs.last)),))
         with pytest.raises(PipelineError, match="run this again later") as fault:
             refuse_other_history(exported, now)
         assert "new --home" not in str(fault.value)
 
 
 def test_an_epoch_of_the_far_future_is_of_no_store() -> None:
-    exported = replace(EXPORTED, batches=(batch(1, 20, epoch=FORGED),))
+    from app.pipeline.history.export import refuse_other_history
+
+    exported = replace(exported_twice(), batches=(batch(1, 20, epoch=FORGED),))
     with pytest.raises(PipelineError, match=r"more than a day ahead of the store's clock.*new --home"):
         refuse_other_history(exported, head(25))
 
 
 def test_an_export_over_several_epochs_knows_them_all() -> None:
+    from app.pipeline.history.manifests import Base, Exported
+
     first = batch(1, 10, epochs=[f"{STORE[1]}:0"])
     second = batch(11, 20, epoch=LATER, epochs=[f"{STORE[1]}:0", f"{LATER}:10"])
     exported = Exported(None, (first, second))
@@ -223,6 +249,8 @@ def row_of(record: Record) -> dict[str, Any]:
 
 
 def test_records_in_words_are_cores_records() -> None:
+    from app.pipeline.history.records import record_of
+
     records = transaction(0, GENESIS_HASH, [put(BINDING, 7), gone(BINDING, 7), config("a", "b"), config("a", None)])
 
     assert [record_of(row_of(record)) for record in records] == records
@@ -230,6 +258,8 @@ def test_records_in_words_are_cores_records() -> None:
 
 
 def test_a_record_of_a_newer_version_is_never_guessed_at(subtests: pytest.Subtests) -> None:
+    from app.pipeline.history.records import record_of
+
     cases: Iterable[dict[str, Any]] = [
         {"kind": "FutureRecord"},
         {"operation": "UNKNOWN"},
@@ -252,8 +282,11 @@ def test_a_record_of_a_newer_version_is_never_guessed_at(subtests: pytest.Subtes
 
 
 def test_batches_are_measured_against_their_manifests() -> None:
+    from app.pipeline.history.export import BatchFacts
+    from app.pipeline.history.reconcile import check_batches
+
     good = {1: BatchFacts(10, 10, 1, 10, HASHES[10], {"x": 10}), 11: BatchFacts(10, 10, 11, 20, HASHES[20], {"x": 10})}
-    assert check_batches(EXPORTED, good).differences == 0
+    assert check_batches(exported_twice(), good).differences == 0
     for wrong, said in (
         (replace(good[1], rows=11), "has 1 records twice"),
         (replace(good[1], offsets=9, rows=9), "has 9 offsets"),
@@ -261,13 +294,15 @@ def test_batches_are_measured_against_their_manifests() -> None:
         (replace(good[1], counts={"x": 9, "y": 1}), "its manifest says"),
         (replace(good[1], last_hash=HASHES[9]), "another hash"),
     ):
-        check = check_batches(EXPORTED, {**good, 1: wrong})
+        check = check_batches(exported_twice(), {**good, 1: wrong})
         assert check.differences == 1
         assert said in check.examples[0]
-    assert "batch=11 has no records" in check_batches(EXPORTED, {1: good[1]}).examples[0]
+    assert "batch=11 has no records" in check_batches(exported_twice(), {1: good[1]}).examples[0]
 
 
 def test_differences_are_counted_and_the_first_are_named() -> None:
+    from app.pipeline.history.reconcile import ChainFacts, check_chain, check_configs
+
     check = check_chain(ChainFacts(100, 50, [(n, "broken") for n in range(20)]))
     assert (check.differences, len(check.examples)) == (50, 20)
     check = check_configs({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}, 9)
@@ -278,4 +313,6 @@ def test_differences_are_counted_and_the_first_are_named() -> None:
 
 
 def test_a_moment_keeps_its_microseconds() -> None:
+    from app.pipeline.history.source import moment
+
     assert moment(1_795_305_600_123_456) == datetime(2026, 11, 22, 0, 0, 0, 123_456, tzinfo=UTC)

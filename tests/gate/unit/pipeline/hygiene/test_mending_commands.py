@@ -7,20 +7,24 @@ from app.client.acls.options import Given, parse_options
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, ResourceType
 from app.core.kafka.operations import supported_operations
-from app.pipeline.history.schemas import BINDING_FIELDS
-from app.pipeline.hygiene.mending import KAFKA_ACLS, KLAMM, Removal, add_command, mend_of, remove_command
 
 
 def acl(**changes: str) -> AclBinding:
+    from app.pipeline.history.schemas import BINDING_FIELDS
+
     fields = ("TOPIC", "orders", "LITERAL", "User:alice", "*", "READ", "ALLOW")
     return AclBinding.from_words({**dict(zip(BINDING_FIELDS, fields, strict=True)), **changes}.values())
 
 
-def removal(tool: str = KLAMM, **changes: str) -> str:
+def removal(tool: str = "klamm", **changes: str) -> str:
+    from app.pipeline.hygiene.mending import Removal, remove_command
+
     return remove_command(Removal("REDUNDANT", acl(**changes)), tool)
 
 
 def test_a_removal_names_all_seven_fields_and_does_not_ask_back() -> None:
+    from app.pipeline.hygiene.mending import KAFKA_ACLS
+
     assert removal(KAFKA_ACLS) == (
         'kafka-acls --bootstrap-server "${BOOTSTRAP:?}" --remove --force --allow-principal User:alice'
         " --allow-host '*' --operation Read --topic orders --resource-pattern-type LITERAL"
@@ -28,6 +32,8 @@ def test_a_removal_names_all_seven_fields_and_does_not_ask_back() -> None:
 
 
 def test_an_addition_of_a_deny_uses_the_flags_for_denies() -> None:
+    from app.pipeline.hygiene.mending import KAFKA_ACLS, add_command
+
     line = add_command(
         acl(permission_type="DENY", host="10.0.0.0/8", pattern_type="PREFIXED", operation="ALL"), KAFKA_ACLS
     )
@@ -64,6 +70,8 @@ def test_whatever_stands_in_a_name_reaches_the_tool_unchanged(subtests: pytest.S
 
 
 def test_what_the_tool_can_not_name_becomes_one_comment_line(subtests: pytest.Subtests) -> None:
+    from app.pipeline.hygiene.mending import add_command
+
     for changes, reason in [
         ({"resource_name": "orders "}, "it trims the resource name"),
         ({"principal": " User:alice"}, "it trims the principal"),
@@ -75,13 +83,15 @@ def test_what_the_tool_can_not_name_becomes_one_comment_line(subtests: pytest.Su
         ({"operation": "CLUSTER_ACTION"}, "it refuses CLUSTER_ACTION on TOPIC"),
     ]:
         with subtests.test(changes=changes, reason=reason):
-            for tool, called in ((KLAMM, "klamm acls"), (KAFKA_ACLS, "kafka-acls")):
+            for tool, called in (("klamm", "klamm acls"), ("kafka-acls", "kafka-acls")):
                 for line in (add_command(acl(**changes), tool), removal(tool, **changes)):
                     assert line.startswith(f"# not for {called} ({reason}): POST /v1/acls")
                     assert "\n" not in line
 
 
 def test_every_operation_that_a_type_supports_has_a_line() -> None:
+    from app.pipeline.hygiene.mending import KAFKA_ACLS
+
     for resource_type in list(ResourceType)[2:]:
         name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else "orders"
         for operation in (AclOperation.ALL, *supported_operations(resource_type)):
@@ -93,6 +103,8 @@ NASTY = ["orders", "it's", "a b", "$(reboot)", "`x`", 'a"b', "😀é", "-x", "--
 
 
 def test_klamm_acls_itself_reads_a_printed_command_as_this_one_acl(subtests: pytest.Subtests) -> None:
+    from app.pipeline.hygiene.mending import Removal, add_command, remove_command
+
     for text in NASTY:
         for permission_type in ["ALLOW", "DENY"]:
             with subtests.test(text=text, permission_type=permission_type):
@@ -125,6 +137,8 @@ def _only(meant: Meant) -> AclBinding:
 
 @pytest.mark.parametrize("kind", ["UNUSED", "DETACHED", "OVER_BROAD", "VOID", "WHATEVER"])
 def test_nothing_but_another_deny_is_a_reason_to_remove_a_deny(kind: str) -> None:
+    from app.pipeline.hygiene.mending import Removal, mend_of
+
     deny = acl(permission_type="DENY")
     with pytest.raises(ValueError, match=f"{kind} is not a reason to remove a DENY"):
         Removal(kind, deny)
@@ -134,6 +148,8 @@ def test_nothing_but_another_deny_is_a_reason_to_remove_a_deny(kind: str) -> Non
 
 
 def test_what_is_void_unused_or_on_no_resource_is_removed_if_it_allows() -> None:
+    from app.pipeline.hygiene.mending import KAFKA_ACLS, Removal, mend_of, remove_command
+
     for kind in ("VOID", "REDUNDANT", "UNUSED", "DETACHED"):
         assert mend_of(kind, acl(), [], KAFKA_ACLS) == [remove_command(Removal(kind, acl()), KAFKA_ACLS)]
     assert mend_of("OVER_BROAD", acl(), None) == []

@@ -5,21 +5,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 import pytest
 from plotly.offline import get_plotlyjs
 
-from app.pipeline.report import charts
 from app.pipeline.report.figures import AccessFigures, Figures, HygieneFigures, Question, WhatIfFigures
-from app.pipeline.report.heat import OTHERS
-from app.pipeline.report.page import page
-from app.pipeline.report.reach import EVERYONE, Denials
-from app.pipeline.report.sections import sections_of
 from app.pipeline.report.text import distinct_labels, plain_label, script_json, visible
-from app.pipeline.report.totals import MOST_BUCKETS, step_for
-from tests.report_figures import HOSTILE, access, full, head
+
+if TYPE_CHECKING:
+    from app.pipeline.report import charts
 
 
 class Outline(HTMLParser):
@@ -54,10 +50,16 @@ class Outline(HTMLParser):
 
 @pytest.fixture(scope="module")
 def hostile() -> str:
+    from app.pipeline.report.page import page
+    from tests.report_figures import HOSTILE, full
+
     return page(full(HOSTILE))
 
 
 def test_hostile_names_make_no_element_and_no_attribute(hostile: str) -> None:
+    from app.pipeline.report.page import page
+    from tests.report_figures import HOSTILE, full
+
     plain, spoiled = Outline(page(full(tuple(f"n{at}" for at in range(len(HOSTILE)))))), Outline(hostile)
     assert [(tag, sorted(attributes)) for tag, attributes in spoiled.elements] == [
         (tag, sorted(attributes)) for tag, attributes in plain.elements
@@ -66,6 +68,8 @@ def test_hostile_names_make_no_element_and_no_attribute(hostile: str) -> None:
 
 
 def test_hostile_names_are_shown_and_what_is_unseen_in_them_is_spelled_out(hostile: str) -> None:
+    from tests.report_figures import HOSTILE
+
     said = "".join(Outline(hostile).said)
     for name in HOSTILE:
         assert visible(name) in said
@@ -117,6 +121,9 @@ def test_the_file_is_small_enough_to_be_sent_by_mail(hostile: str) -> None:
 
 
 def test_every_chart_is_one_that_plotly_takes() -> None:
+    from app.pipeline.report.sections import sections_of
+    from tests.report_figures import full
+
     for part in sections_of(full()):
         assert part.chart is not None
         for variant in part.chart.get("variants", {"": part.chart}).values():
@@ -131,6 +138,10 @@ def _without_roles(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def test_every_chart_has_its_numbers_as_a_table_and_a_name_for_screen_readers() -> None:
+    from app.pipeline.report.page import page
+    from app.pipeline.report.sections import sections_of
+    from tests.report_figures import full
+
     figures = full()
     outline = Outline(page(figures))
     assert len(outline.named("table")) >= len(sections_of(figures))
@@ -140,6 +151,10 @@ def test_every_chart_has_its_numbers_as_a_table_and_a_name_for_screen_readers() 
 
 
 def test_what_is_not_there_says_which_job_brings_it() -> None:
+    from app.pipeline.report.page import page
+    from app.pipeline.report.sections import sections_of
+    from tests.report_figures import access, head
+
     figures = Figures(head(), access(), asked_for={"decisions": "Nothing was ingested; run ingest."})
     text = "".join(Outline(page(figures)).said)
     for job in ("what-if", "hygiene", "export"):
@@ -149,11 +164,18 @@ def test_what_is_not_there_says_which_job_brings_it() -> None:
 
 
 def test_without_any_resource_the_heat_map_says_where_to_get_them() -> None:
+    from app.pipeline.report.page import page
+    from app.pipeline.report.reach import EVERYONE
+    from tests.report_figures import head
+
     figures = Figures(head(), AccessFigures([EVERYONE], [], {}, {}))
     assert "--resources" in "".join(Outline(page(figures)).said)
 
 
 def test_nothing_found_is_good_news_and_no_empty_chart() -> None:
+    from app.pipeline.report.page import page
+    from tests.report_figures import access, head
+
     none = Figures(head(), access(), hygiene=HygieneFigures({}, {}, []), what_if=WhatIfFigures("x", 1, 0, 0, {}, []))
     text = "".join(Outline(page(none)).said)
     assert "Hygiene found nothing to fix." in text
@@ -161,6 +183,9 @@ def test_nothing_found_is_good_news_and_no_empty_chart() -> None:
 
 
 def test_what_the_log_is_too_short_for_is_said_beside_what_was_found() -> None:
+    from app.pipeline.report.page import page
+    from tests.report_figures import access, full, head
+
     why = "UNUSED is left out: the log covers 1 hour"
     for hygiene in (HygieneFigures({}, {}, [], why), replace(hygiene_of(full()), left_out=why)):
         figures = Figures(head(), access(), hygiene=hygiene)
@@ -173,12 +198,18 @@ def hygiene_of(figures: Figures) -> HygieneFigures:
 
 
 def test_what_has_no_room_is_said_to_be_summed_up() -> None:
+    from app.pipeline.report.page import page
+    from tests.report_figures import full
+
     text = "".join(Outline(page(full())).said)
     assert "others (4 teams)" in text
     assert "summed up as others" in text
 
 
 def test_growth_counts_from_what_was_there_before() -> None:
+    from app.pipeline.report.sections import sections_of
+    from tests.report_figures import full
+
     growth = next(part for part in sections_of(full()) if part.name == "growth")
     assert growth.title == "From 10 to 12 ACLs: 5 were created, 3 removed"
     assert growth.chart is not None
@@ -202,6 +233,8 @@ def test_json_can_not_end_its_script() -> None:
 
 
 def test_however_long_the_history_its_buckets_are_few(subtests: pytest.Subtests) -> None:
+    from app.pipeline.report.totals import MOST_BUCKETS, step_for
+
     for seconds in [0, 1, 119, 121, 3_600, 86_400, 400 * 86_400, 40_000 * 86_400]:
         with subtests.test(seconds=seconds):
             assert seconds / step_for(seconds) <= MOST_BUCKETS + 1
@@ -209,10 +242,14 @@ def test_however_long_the_history_its_buckets_are_few(subtests: pytest.Subtests)
 
 @pytest.mark.parametrize(("step", "words"), [(1, "second"), (300, "5 minutes"), (86_400, "day"), (604_800, "7 days")])
 def test_a_bucket_is_named_in_words(step: int, words: str) -> None:
+    from app.pipeline.report import charts
+
     assert charts.in_words(step) == words
 
 
 def test_an_allow_is_left_where_some_address_escapes_every_deny(subtests: pytest.Subtests) -> None:
+    from app.pipeline.report.reach import Denials
+
     for denied, allowed, left in [
         ([], "*", 8),
         (["*"], "10.0.0.1", 0),
@@ -239,7 +276,11 @@ def test_an_allow_is_left_where_some_address_escapes_every_deny(subtests: pytest
             )
 
 
-def _heat(names: tuple[str, ...], grid: list[list[int]], *, others: int) -> charts.Spec:
+def _heat(names: tuple[str, ...], grid: list[list[int]], *, others: int) -> "charts.Spec":
+    from app.pipeline.report import charts
+    from app.pipeline.report.heat import OTHERS
+    from app.pipeline.report.reach import EVERYONE
+
     teams = [EVERYONE, *names] + ([OTHERS] if others else [])
     prefixes = [*names] + ([OTHERS] if others else [])
     question = Question("READ", "TOPIC")
@@ -269,6 +310,8 @@ def test_a_team_without_anything_in_reach_has_no_row() -> None:
 
 
 def test_a_command_that_is_spelled_out_can_not_be_copied(hostile: str) -> None:
+    from tests.report_figures import HOSTILE
+
     classes = [
         each.get("class") for each in Outline(hostile).named("div") if each.get("class") in {"command", "spelled"}
     ]

@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from itertools import islice
 from random import Random
 
-import pyarrow as pa
 import pytest
 
 from app.core.index.masks import host_matches
 from app.core.kafka.hosts import parse_address
-from app.pipeline.report.reach import _ALL_DENY, _ALLOW, _DENY, _surviving
 
 HOSTS = ("*", "10.0.0.1", "10.0.0.2", "10.0.0.0/30", "10.0.0.0/31", "0.0.0.0/0", "::/0", "not-an-address")
 ADDRESSES = [parse_address(text) for text in ("10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.3", "9.9.9.9", "2001:db8::1")]
@@ -20,6 +18,8 @@ Row = tuple[str, str, str, int, str | None, str, int]
 
 
 def drawn_rows(seed: int) -> list[Row]:
+    from app.pipeline.report.reach import _ALL_DENY, _ALLOW, _DENY
+
     draw = Random(seed)
     rows: list[Row] = []
     for name in ("a", "ab", "b", "😀"):
@@ -39,6 +39,8 @@ def drawn_rows(seed: int) -> list[Row]:
 
 
 def by_core(rows: list[Row]) -> dict[tuple[str, str], int]:
+    from app.pipeline.report.reach import _ALLOW
+
     left: dict[tuple[str, str], int] = defaultdict(int)
     for _, name, whose, turn, team, host, mask in rows:
         if turn != _ALLOW:
@@ -59,6 +61,10 @@ def batched(rows: list[Row], size: int) -> Iterator[list[Row]]:
 
 
 def test_an_allow_is_worth_what_no_deny_takes_wherever_batches_end(subtests: pytest.Subtests) -> None:
+    import pyarrow as pa
+
+    from app.pipeline.report.reach import _surviving
+
     for size in [1, 2, 7, 1_000]:
         for seed in range(25):
             with subtests.test(size=size, seed=seed):

@@ -2,15 +2,15 @@
 
 import pytest
 from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, PySparkException
 
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.faults import explain, masked
 
 _STACK = "\n\tat org.apache.spark.A.b(A.scala:1)\n\tat py4j.Gateway.invoke(Gateway.java:282)\n"
 
 
 def test_of_spark_the_first_cause_that_means_something(subtests: pytest.Subtests) -> None:
+    from app.pipeline.spark.faults import explain
+
     for said, line in [
         (
             (
@@ -77,6 +77,8 @@ def _postgres(text: str) -> str:
 def test_what_does_not_exist_is_told_by_its_kind_and_the_database_only_of_what_postgresql_says(
     subtests: pytest.Subtests,
 ) -> None:
+    from app.pipeline.spark.faults import explain
+
     for said, way_out in [
         (_postgres('FATAL: database "klam" does not exist'), "check the database that the URL names"),
         (_postgres('FATAL: role "spark" does not exist'), "check the user (--jdbc-user)"),
@@ -111,6 +113,10 @@ def test_what_does_not_exist_is_told_by_its_kind_and_the_database_only_of_what_p
 
 
 def test_a_job_speaks_for_itself_also_from_a_worker() -> None:
+    from pyspark.errors import PySparkException
+
+    from app.pipeline.spark.faults import explain
+
     assert explain(PipelineError("line 3 is bad"), {}) == ("line 3 is bad", 2)
     fault = PySparkException(
         f"Job aborted: Traceback (most recent call last):\napp.pipeline.errors.PipelineError: line 3 is bad\n{_STACK}"
@@ -119,6 +125,10 @@ def test_a_job_speaks_for_itself_also_from_a_worker() -> None:
 
 
 def test_other_faults_are_named() -> None:
+    from pyspark.errors import AnalysisException
+
+    from app.pipeline.spark.faults import explain
+
     assert explain(AnalysisException("[X] no such table"), {}) == ("[X] no such table", 3)
     assert explain(FileNotFoundError(2, "No such file or directory", "/x"), {}) == (
         "`/x`: No such file or directory",
@@ -130,6 +140,8 @@ def test_other_faults_are_named() -> None:
 
 
 def test_secrets_are_made_unreadable() -> None:
+    from app.pipeline.spark.faults import explain, masked
+
     environ = {"KLAMM_PIPELINE_JDBC_PASSWORD": "geheim"}
     text, _ = explain(PipelineError("with geheim and jdbc:postgresql://u:other@h/d?password=more&x=1;token=t"), environ)
     assert text == "with *** and jdbc:postgresql://u:***@h/d?password=***&x=1;token=***"

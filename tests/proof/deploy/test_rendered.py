@@ -5,7 +5,8 @@ import re
 import pytest
 
 from app import __version__
-from tests.deploy.manifests import EVERYTHING, OVERLAYS, ROOT, Pod, charted, containers_of, manifests, pods_of, rendered
+from tests.deploy.manifests import ROOT, Pod, containers_of, manifests, pods_of
+from tests.proof.deploy.rendering import EVERYTHING, OVERLAYS, charted, rendered
 
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text()
 
