@@ -36,6 +36,7 @@ from tests.planted import hear, plant, plant_of_folder, plant_password
 from tests.surroundings import without_ours
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from types import TracebackType
 
@@ -279,7 +280,12 @@ class Process:
     """One `klamm serve`, with the verbs of `InProcess`; `lines` keeps what it prints, and `http` asks anything."""
 
     def __init__(
-        self, command: Sequence[str], settings: Mapping[str, str], folder: Path, data_dir: Path | None = None
+        self,
+        command: Sequence[str],
+        settings: Mapping[str, str],
+        folder: Path,
+        data_dir: Path | None = None,
+        trusted: ssl.SSLContext | None = None,
     ) -> None:
         plant_password(settings.get("KLAMM_DATABASE_URL", ""))
         self.data_dir, self.lines = data_dir, list[str]()
@@ -301,7 +307,7 @@ class Process:
             raise AssertionError("\n".join(self.lines)) from None
         from tests.asking_again import client_of
 
-        self.http = client_of(self.url, SECRET_HEADERS)
+        self.http = client_of(self.url, SECRET_HEADERS, trusted)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -375,16 +381,19 @@ def over_socket(
     folder: Path = ROOT,
     initialises: bool = False,
     program: Sequence[str] = KLAMM,
+    trusted: ssl.SSLContext | None = None,
 ) -> Process:
-    """A process of `klamm serve` that listens on a free port; `.ready()` waits until it has loaded. `settings` are
-    environment variables. A data folder that is not there yet is a copy of an initialised one, unless `initialises`.
+    """A process of `klamm serve` that listens on a free port; `.ready()` waits until it has loaded.
+
+    `settings` are environment variables; `trusted` tells whom a client believes, if it serves TLS. A data folder that
+    is not there yet is a copy of an initialised one, unless `initialises`.
     """
     from tests.postgres import new_folder
 
     data_dir = folder / arguments[arguments.index("--data-dir") + 1] if "--data-dir" in arguments else None
     if data_dir is not None and not initialises:
         new_folder(data_dir)
-    return Process([*program, "serve", "--port", "0", *arguments], settings or {}, folder, data_dir)
+    return Process([*program, "serve", "--port", "0", *arguments], settings or {}, folder, data_dir, trusted)
 
 
 def replica_on(source: str, **settings: str) -> Process:

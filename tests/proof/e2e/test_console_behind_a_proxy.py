@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
+from tests.callers import Corp, write_configuration
 from tests.klamm import Process
-from tests.proof.e2e.callers import Corp, write_configuration
-from tests.proof.e2e.raw import exchange
 from tests.proof.e2e.test_console_in_a_browser import BOB, click, signing_in, words
+from tests.raw import exchange
 
 ALICE = """
 [callers.alice]

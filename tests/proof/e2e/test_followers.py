@@ -20,8 +20,8 @@ from tests.klamm import ROOT, Process, acl, action, context, over_socket, replic
 from tests.planted import plant
 from tests.postgres import Store, run
 from tests.proof.e2e.relay import relay_to
-from tests.proof.e2e.test_watch import Stream
 from tests.surroundings import without_ours
+from tests.watching import Stream
 
 ALLOWED, DENIED = ["ALLOWED"], ["DENIED"]
 

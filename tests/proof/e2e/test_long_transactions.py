@@ -17,8 +17,8 @@ from tests.patient import PATIENT
 from tests.postgres import Postgres
 from tests.proof.e2e.history import offset_of
 from tests.proof.e2e.test_followers import follower_of
-from tests.proof.e2e.test_watch import Stream, token_of
 from tests.updates import ACTOR, alter, topic
+from tests.watching import Stream, token_of
 
 COUNT = 200
 """So many ACLs are one body of createAcls; of three such calls one transaction holds two."""

@@ -15,12 +15,12 @@ import pytest
 
 from tests.asking_again import client_of
 from tests.bodies import BODIES
+from tests.callers import Corp, write_configuration
 from tests.klamm import LIMIT_S, SUPER_USER, Process, acl, action, context, over_socket, replica_on
 from tests.planted import hear
 from tests.postgres import Postgres
-from tests.proof.e2e.callers import Corp, write_configuration
 from tests.proof.e2e.outside import Outside
-from tests.proof.e2e.raw import connected
+from tests.raw import connected
 from tests.surroundings import without_ours
 
 

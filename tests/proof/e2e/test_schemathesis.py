@@ -26,8 +26,8 @@ from schemathesis.config import (
 )
 from schemathesis.engine import StopReason, events, from_schema
 
+from tests.callers import Corp, write_configuration
 from tests.klamm import LIMIT_S, ROOT, SUPER_USER, Process, acl, context, over_socket
-from tests.proof.e2e.callers import Corp, write_configuration
 
 SEED = 4_400_005
 """Of all that is drawn: a failure comes again."""
