@@ -14,7 +14,7 @@ import pytest
 
 from tests.callers import Corp, write_configuration
 from tests.certificates import Authority
-from tests.klamm import Process, over_socket, replica_on
+from tests.klamm import Process, over_socket, replica
 from tests.postgres import Postgres
 from tests.process_guard import may_start_processes
 
@@ -112,7 +112,7 @@ def name() -> str:
 @pytest.fixture
 def service(services: Services, postgres: Postgres) -> Process:
     """Without callers; User:admin is a super user."""
-    return services.get("service", lambda: replica_on(postgres.new_store()))
+    return services.get("service", lambda: replica(postgres.new_store()))
 
 
 @pytest.fixture(scope="session")
@@ -162,6 +162,6 @@ def follower(services: Services, service: Process, tmp_path_factory: pytest.Temp
 def own(postgres: Postgres) -> Iterator[Process]:
     """A service that its test may end."""
     with may_start_processes():
-        starting = replica_on(postgres.new_store())
+        starting = replica(postgres.new_store())
     with starting:
         yield starting.ready()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.bodies import BODIES, LARGE, pointers, refusal, send
+from tests.bodies import BODIES, LARGE, pointers, refusal
 from tests.klamm import Json, Process, acl, action, context
 
 MIB = 1024 * 1024
@@ -26,15 +26,15 @@ def test_every_route_refuses_over_the_socket_what_it_refuses_in_process(
 
 def check_refusals(service: Process, path: str, body: Json) -> None:
     valid = json.dumps(body).encode()
-    assert send(service, path, valid).status_code == 200
+    assert service.send(path, valid).status_code == 200
     for content in (b"", valid[:-1], b"\xff", b"[]"):
-        refusal(send(service, path, content), 400, "INVALID_REQUEST")
+        refusal(service.send(path, content), 400, "INVALID_REQUEST")
     for changed in ({**body, "bogus": 1}, {**body, "bogus": "\x00"}):
         problem = refusal(service.http.post(path, json=changed), 400, "INVALID_REQUEST")
         assert pointers(problem) == {"/bogus"}
-    refusal(send(service, path, valid, content_type="text/plain"), 415, "INVALID_REQUEST")
-    refusal(send(service, path, valid, content_encoding="gzip"), 415, "INVALID_REQUEST")
-    refusal(send(service, path, valid[:-1] + b" " * LIMITS[path] + b"}"), 413, "INVALID_REQUEST")
+    refusal(service.send(path, valid, content_type="text/plain"), 415, "INVALID_REQUEST")
+    refusal(service.send(path, valid, content_encoding="gzip"), 415, "INVALID_REQUEST")
+    refusal(service.send(path, valid[:-1] + b" " * LIMITS[path] + b"}"), 413, "INVALID_REQUEST")
     refusal(service.http.put(path, json=body), 405, "INVALID_REQUEST")
     refusal(service.http.post(f"{path}/x", json=body), 404, "RESOURCE_NOT_FOUND")
 
@@ -54,10 +54,10 @@ def chunks_of(content: bytes) -> Iterator[bytes]:
 def test_a_body_may_be_as_large_as_the_limit_and_no_larger(service: Process, path: str) -> None:
     limit = LIMITS[path]
     for content in (padded(path, limit), chunks_of(padded(path, limit))):
-        assert send(service, path, content).status_code == 200
+        assert service.send(path, content).status_code == 200
     for larger in (limit + 1, limit + 300_000):
         for content in (padded(path, larger), chunks_of(padded(path, larger))):
-            problem = refusal(send(service, path, content), 413, "INVALID_REQUEST")
+            problem = refusal(service.send(path, content), 413, "INVALID_REQUEST")
             assert str(limit) in problem["detail"]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.bodies import BODIES, pointers, refusal, send
+from tests.bodies import BODIES, pointers, refusal
 from tests.klamm import Process
 from tests.raw import forget_peak, peak_bytes
 
@@ -30,7 +30,7 @@ def test_a_body_of_very_many_faults_costs_little(patient: Process, path: str, wh
     content = WIDE[what](json.dumps(BODIES[path])).encode()
     forget_peak(patient)
     before = peak_bytes(patient)
-    problem = refusal(send(patient, path, content), 400, "INVALID_REQUEST")
+    problem = refusal(patient.send(path, content), 400, "INVALID_REQUEST")
     assert len(pointers(problem)) <= 20
     assert peak_bytes(patient) < before + 150 * MIB
 

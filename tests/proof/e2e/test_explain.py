@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.bodies import refusal
-from tests.klamm import LIMIT_S, SUPER_USER, Json, Process, acl, action, context, replica_on, wait_until
+from tests.klamm import LIMIT_S, SUPER_USER, Json, Process, acl, action, context, replica, wait_until
 from tests.postgres import Postgres
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
@@ -28,7 +28,7 @@ def name() -> str:
 @pytest.fixture(scope="module")
 def open_service(postgres: Postgres) -> Iterator[Process]:
     """One that lets everybody in where there is no ACL."""
-    with replica_on(postgres.new_store(), KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND="true") as running:
+    with replica(postgres.new_store(), KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND="true") as running:
         yield running.ready()
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.klamm import Process, acl, action, context, replica_on, wait_until
+from tests.klamm import Process, acl, action, context, replica, wait_until
 from tests.postgres import Postgres, sql
 from tests.proof.e2e.clusters import promote, standby_of
 from tests.proof.e2e.crowd import question_of
@@ -59,7 +59,7 @@ def pair(folder: Path) -> Iterator[Pair]:
             standby_of(wire.dsn, folder / "standby", primary.folder / "postgres") as standby_server,
         ):
             standby_dsn = f"{standby_server.rpartition('/')[0]}/{name}"
-            with replica_on(standby_dsn, **PATIENT) as reader, replica_on(address.dsn, **PATIENT) as writer:
+            with replica(standby_dsn, **PATIENT) as reader, replica(address.dsn, **PATIENT) as writer:
                 yield Pair(primary, wire, address, standby_dsn, reader.ready(), writer.ready())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.klamm import Process, acl, action, context, over_socket, replica_on, wait_until
+from tests.klamm import Process, acl, action, context, over_socket, replica, wait_until
 from tests.postgres import Store, sql
 from tests.proof.e2e.probes import metric, status, verbose
 from tests.proof.e2e.workers import ready, service_of
@@ -46,13 +46,13 @@ def follows(service: Process) -> None:
 
 def test_a_start_without_postgresql_and_its_return(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "state"
-    with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+    with replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         service.ready().create(acl("orders"), acl("payments", permission_type="DENY", principal="User:*"))
         service.create(acl("payments"))
         kept(service, folder, "payments")
         token = service.create(acl("late"))["token"]
         kept(service, folder, "late")
-    with away(store), replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+    with away(store), replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         service.ready()
         assert "from the state file" in verbose(service)
         assert metric(service, "image_from_state_file") == 1
@@ -83,7 +83,7 @@ def test_workers_all_start_from_the_file_that_one_of_them_writes(store: Store, t
 
 def test_a_store_put_back_meanwhile_is_loaded_anew(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "state"
-    with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+    with replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         token = service.ready().create(acl("orders"))["token"]
         for table in TABLES:
             sql(store.dsn, f"CREATE TABLE saved_{table} AS TABLE {table}")
@@ -93,7 +93,7 @@ def test_a_store_put_back_meanwhile_is_loaded_anew(store: Store, tmp_path: Path)
         sql(store.dsn, f"TRUNCATE {table} CASCADE")
     for table in TABLES:
         sql(store.dsn, f"INSERT INTO {table} TABLE saved_{table}")
-    with away(store), replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+    with away(store), replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         service.ready()
         assert service.authorize("User:alice", action("lost")) == ["ALLOWED"]
         store.server.start()
@@ -108,11 +108,11 @@ def test_a_store_put_back_meanwhile_is_loaded_anew(store: Store, tmp_path: Path)
 @pytest.mark.full("grids of faults")
 def test_a_file_that_is_too_old_is_no_start(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "state"
-    with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+    with replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         service.ready().create(acl("orders"))
         kept(service, folder, "orders")
     variables = {"KLAMM_STATE_PATH": str(folder), "KLAMM_STATE_MAX_AGE_MS": "1000"}
-    with away(store), replica_on(store.dsn, **variables) as service:
+    with away(store), replica(store.dsn, **variables) as service:
         wait_until(lambda: any("state_file_refused" in line for line in service.lines), "the log says so")
         assert status(service, "/readyz") == 503
         assert metric(service, "state_file_refusals_total") == 1
@@ -123,7 +123,7 @@ def test_a_file_that_is_too_old_is_no_start(store: Store, tmp_path: Path) -> Non
 
 def test_another_store_s_folder_is_no_start(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "state"
-    with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+    with replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         service.ready().create(acl("orders"))
         kept(service, folder, "orders")
     nobody = f"127.0.0.1:{free_port()}"
@@ -135,7 +135,7 @@ def test_another_store_s_folder_is_no_start(store: Store, tmp_path: Path) -> Non
             wait_until(lambda: any("it is of another source" in line for line in service.lines), "the log says so")
             assert status(service, "/readyz") == 503
             service.post("/v1/authorize", {"context": context("User:alice"), "actions": [action("orders")]}, status=503)
-    with away(store), replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+    with away(store), replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         assert service.ready().authorize("User:alice", action("orders")) == ["ALLOWED"]
 
 
@@ -163,14 +163,14 @@ def test_a_file_sealed_with_another_key_is_no_start(store: Store, tmp_path: Path
     key.write_text("k" * 64)
     key.chmod(0o600)
     variables = {"KLAMM_STATE_PATH": str(folder), "KLAMM_STATE_HMAC_KEY_FILE": str(key)}
-    with replica_on(store.dsn, **variables) as service:
+    with replica(store.dsn, **variables) as service:
         service.ready().create(acl("orders"))
         kept(service, folder, "orders")
     with away(store):
-        with replica_on(store.dsn, **variables) as service:
+        with replica(store.dsn, **variables) as service:
             assert service.ready().authorize("User:alice", action("orders")) == ["ALLOWED"]
         key.write_text("x" * 64)
-        with replica_on(store.dsn, **variables) as service:
+        with replica(store.dsn, **variables) as service:
             wait_until(lambda: any("state_file_refused" in line for line in service.lines), "the log says so")
             assert status(service, "/readyz") == 503
             assert (folder / "image.ndjson.refused").exists()
