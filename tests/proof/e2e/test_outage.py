@@ -14,7 +14,6 @@ from tests.bodies import problem_in
 from tests.klamm import LIMIT_S, SUPER_USER, Json, Process, acl, action, context, replica, wait_until
 from tests.postgres import Frozen, Store, sql
 from tests.proof.e2e.asking import Asking
-from tests.proof.e2e.probes import metric
 
 LOG = logging.getLogger(__name__)
 
@@ -232,7 +231,7 @@ def test_a_postmaster_that_stands_still_hinders_nobody_who_is_connected(store: S
         assert updates.create(service, timeout_ms=60_000)
         assert service.post("/v1/authorize", QUESTION)["results"] == ANSWER
         wait_until(lambda: age_told(service) == "ok", "the image is current")
-        wait_until(lambda: metric(late, "image_load_failures_total") >= 2, "it tries and fails")
+        wait_until(lambda: late.metric("klamm_image_load_failures_total") >= 2, "it tries and fails")
         assert late.http.get("/readyz").status_code == 503
         assert late.authorize(SUPER_USER, action("orders")) == ["ALLOWED"]
     with replica(store.dsn) as late:

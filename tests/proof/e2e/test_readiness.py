@@ -11,7 +11,7 @@ import pytest
 from tests.bodies import BODIES, refusal
 from tests.klamm import Process, acl, action, replica, wait_until
 from tests.postgres import Postgres, Store, migrated, sql
-from tests.proof.e2e.probes import metric, status, verbose
+from tests.proof.e2e.probes import status, verbose
 from tests.proof.e2e.questions import ALICE, DECISIONS, ORDERS, ROOT, check_only_super_users_pass
 
 NO_TOKEN_YET = f"{uuid.uuid4()}:0"
@@ -20,8 +20,8 @@ NEEDS_THE_IMAGE = ("/v1/acls", "/v1/acls/delete", "/v1/acls/search", "/v1/config
 
 def failed_loads(service: Process, more: int) -> None:
     """Wait until the replica has tried, and failed, to load so many times more."""
-    before = metric(service, "image_load_failures_total")
-    wait_until(lambda: metric(service, "image_load_failures_total") >= before + more, "tried to load again")
+    before = service.metric("klamm_image_load_failures_total")
+    wait_until(lambda: service.metric("klamm_image_load_failures_total") >= before + more, "tried to load again")
 
 
 @pytest.mark.parametrize("allow_everyone", ["false", "true"])
@@ -49,7 +49,7 @@ def test_what_needs_the_image_is_refused_to_super_users_too_until_it_is_there(cl
         later = {"context": ROOT, "actions": [ORDERS], "at_least": NO_TOKEN_YET}
         refusal(service.http.post("/v1/authorize", json=later), 503, "AUTHORIZER_NOT_READY")
         assert service.http.get("/v1/acls/count").json() == {"acl_count": -1}
-        assert metric(service, "acl_count") == -1
+        assert service.metric("klamm_acl_count") == -1
         assert {entry["source"] for entry in service.http.get("/v1/configs").json()["configs"]} == {"STARTUP"}
 
 

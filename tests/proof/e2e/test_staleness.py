@@ -5,7 +5,7 @@ import pytest
 from tests.bodies import refusal
 from tests.klamm import SUPER_USER, acl, replica, wait_until
 from tests.postgres import Store
-from tests.proof.e2e.probes import metric, status, verbose
+from tests.proof.e2e.probes import status, verbose
 from tests.proof.e2e.questions import ALICE, DECISIONS, ORDERS, ROOT
 
 
@@ -34,8 +34,8 @@ def test_an_image_older_than_max_staleness_decides_for_super_users_only(store: S
         service.ready()
         assert service.authorize("User:alice", ORDERS) == ["ALLOWED"]
         # Nothing changes any more, and the image is as fresh as ever: looks at the feed keep it so.
-        polls = metric(service, "feed_polls_total")
-        while metric(service, "feed_polls_total") < polls + 4:
+        polls = service.metric("klamm_feed_polls_total")
+        while service.metric("klamm_feed_polls_total") < polls + 4:
             assert status(service, "/readyz") == 200
 
 
@@ -43,7 +43,7 @@ def test_without_max_staleness_an_old_image_serves_on(store: Store) -> None:
     with replica(store.dsn) as service:
         service.ready().create(acl("orders"))
         store.server.stop()
-        wait_until(lambda: metric(service, "feed_poll_failures_total") >= 3, "noticed")
+        wait_until(lambda: service.metric("klamm_feed_poll_failures_total") >= 3, "noticed")
         assert service.http.get("/readyz").text.startswith("[+]initial-load ok")
         assert "last known to equal the head" in service.http.get("/readyz").text
         assert service.authorize("User:alice", ORDERS) == ["ALLOWED"]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.klamm import Process, acl, action, context, over_socket, replica, wait_until
 from tests.postgres import Store, sql
-from tests.proof.e2e.probes import metric, status, verbose
+from tests.proof.e2e.probes import status, verbose
 from tests.proof.e2e.workers import ready, service_of
 
 TABLES = ("acl", "config", "acl_record", "acl_head")
@@ -41,7 +41,7 @@ def free_port() -> str:
 
 def follows(service: Process) -> None:
     wait_until(lambda: service.http.get("/readyz").text == "ok", "it follows again")
-    assert metric(service, "image_from_state_file") == 0
+    assert service.metric("klamm_image_from_state_file") == 0
 
 
 def test_a_start_without_postgresql_and_its_return(store: Store, tmp_path: Path) -> None:
@@ -55,14 +55,14 @@ def test_a_start_without_postgresql_and_its_return(store: Store, tmp_path: Path)
     with away(store), replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         service.ready()
         assert "from the state file" in verbose(service)
-        assert metric(service, "image_from_state_file") == 1
+        assert service.metric("klamm_image_from_state_file") == 1
         asked = action("orders"), action("payments"), action("late"), action("other")
         assert service.authorize("User:alice", *asked, at_least=token) == ["ALLOWED", "DENIED", "ALLOWED", "DENIED"]
         assert any("started_from_state_file" in line for line in service.lines)
         service.post("/v1/acls", {"context": context(), "bindings": [acl("no")]}, status=503)
         store.server.start()
         follows(service)
-        assert metric(service, "image_loads_total") == 0
+        assert service.metric("klamm_image_loads_total") == 0
         service.create(acl("new"))
         assert service.authorize("User:alice", action("new")) == ["ALLOWED"]
 
@@ -115,7 +115,7 @@ def test_a_file_that_is_too_old_is_no_start(store: Store, tmp_path: Path) -> Non
     with away(store), replica(store.dsn, **variables) as service:
         wait_until(lambda: any("state_file_refused" in line for line in service.lines), "the log says so")
         assert status(service, "/readyz") == 503
-        assert metric(service, "state_file_refusals_total") == 1
+        assert service.metric("klamm_state_file_refusals_total") == 1
         store.server.start()
         service.ready()
         assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
@@ -148,13 +148,13 @@ def test_a_follower_starts_while_its_upstream_is_away_and_follows_it_again(store
         address = root.url
     with over_socket("--upstream", address, settings={"KLAMM_STATE_PATH": str(folder)}) as follower:
         follower.ready()
-        assert metric(follower, "image_from_state_file") == 1
+        assert follower.metric("klamm_image_from_state_file") == 1
         assert follower.authorize("User:alice", action("orders"), action("new")) == ["ALLOWED", "DENIED"]
         with over_socket("--port", port, settings={"KLAMM_DATABASE_URL": store.dsn}) as root:
             token = root.ready().create(acl("new"))["token"]
             assert follower.authorize("User:alice", action("new"), at_least=token) == ["ALLOWED"]
             follows(follower)
-            assert metric(follower, "image_loads_total") == 0
+            assert follower.metric("klamm_image_loads_total") == 0
 
 
 @pytest.mark.full("grids of faults")
