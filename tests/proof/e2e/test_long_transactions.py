@@ -13,10 +13,10 @@ from app.formats.database_url import DatabaseUrl
 from app.store.writing import acl_store
 from app.store.writing.acl_store import PostgresAclStore
 from tests.klamm import Process, acl, action, context, replica
-from tests.patient import PATIENT
 from tests.postgres import Postgres
 from tests.proof.e2e.history import offset_of
 from tests.proof.e2e.test_followers import follower_of
+from tests.store_on_postgres import PATIENT
 from tests.updates import ACTOR, alter, topic
 from tests.watching import Stream, token_of
 
