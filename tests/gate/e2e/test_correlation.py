@@ -2,17 +2,16 @@
 
 import json
 import re
-import socket
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from tests.bodies import BODIES
 from tests.gate.e2e.conftest import Guarded
-from tests.klamm import LIMIT_S, SUPER_USER, Json, Process, acl, action, context, wait_until
+from tests.klamm import SUPER_USER, Json, Process, acl, action, context, wait_until
 from tests.planted import plant
+from tests.raw import exchange
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
@@ -79,14 +78,9 @@ def test_headers_that_come_twice_count_as_none(service: Process) -> None:
 
 
 def test_no_id_can_forge_a_header_or_a_line(service: Process) -> None:
-    where = urlsplit(service.url)
+    request = b"GET /livez HTTP/1.1\r\nhost: k\r\nconnection: close\r\nx-request-id: %b\r\n\r\n"
     for sent in (b"a\r\n\tforged: 1", b"a\rforged: 1", b"a\x00b", b"a\x1b[2Jb", b"\xe2\x80\xa8"):
-        with socket.create_connection((str(where.hostname), where.port or 0), timeout=LIMIT_S) as connection:
-            connection.sendall(
-                b"GET /livez HTTP/1.1\r\nhost: k\r\nconnection: close\r\nx-request-id: " + sent + b"\r\n\r\n"
-            )
-            answer = b"".join(iter(lambda c=connection: c.recv(65_536), b""))  # type: ignore[misc]  # the default binds the loop's variable
-        head = answer.partition(b"\r\n\r\n")[0]
+        head = exchange(service, request % sent, then_close=False).partition(b"\r\n\r\n")[0]
         assert b"forged" not in head
         assert b"\x1b" not in head
         assert b"\xe2" not in head
