@@ -1,6 +1,7 @@
 """A client of a service that shares its core with other processes: it asks again after OVERLOADED."""
 
 import logging
+import ssl
 import time
 from collections.abc import Mapping
 
@@ -24,5 +25,15 @@ class AskingAgain(httpx.HTTPTransport):
             time.sleep(0.02)
 
 
-def client_of(url: str, headers: Mapping[str, str] | None = None) -> httpx.Client:
-    return httpx.Client(base_url=url, headers=headers, timeout=LIMIT_S, transport=AskingAgain())
+def client_of(
+    url: str, headers: Mapping[str, str] | None = None, trusted: ssl.SSLContext | None = None
+) -> httpx.Client:
+    """Of an http or https address, whose certificate is checked with `trusted`, or of `unix:` and a socket's path."""
+    socket_path = url.removeprefix("unix:") if url.startswith("unix:") else None
+    transport = AskingAgain(verify=True if trusted is None else trusted, uds=socket_path)
+    return httpx.Client(
+        base_url=url if socket_path is None else "http://localhost",
+        headers=headers,
+        timeout=LIMIT_S,
+        transport=transport,
+    )

@@ -1,11 +1,10 @@
 """A valid body of every route that takes one, and the shape that every refusal has."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 
-from tests.klamm import SUPER_USER, Json, Process, acl, action, context
+from tests.klamm import SUPER_USER, Json, acl, action, context
 
 ENDPOINT = {"listener_name": "PLAINTEXT", "security_protocol": "SSL", "host": "broker-1", "port": 9092}
 _CALLER = context(SUPER_USER, "10.1.2.3", listener_name="A", security_protocol="SSL", client_id="c")
@@ -82,9 +81,3 @@ def refusal(reply: httpx.Response, status: int, code: str) -> Json:
 def pointers(problem: dict[str, Any]) -> set[str]:
     """The fields that a refusal names."""
     return {error["pointer"] for error in problem.get("errors", ())}
-
-
-def send(service: Process, path: str, content: bytes | Iterator[bytes], **headers: str) -> httpx.Response:
-    """Post these bytes as JSON, in chunks if they come one by one; underscores in a header's name are hyphens."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return service.http.post(path, content=content, headers={**JSON_TYPE, **named})

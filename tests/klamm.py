@@ -1,18 +1,17 @@
-"""Klamm, started for a test in one of three ways, and spoken to with the same verbs in all of them.
+"""Klamm for a test, started in one of three ways and spoken to with the same verbs.
 
-Without a socket, on a store in memory; the verbs are awaited:
-
-    async with in_process() as klamm:
+    async with in_process() as klamm:                              # no socket, a store in memory: the verbs are awaited
         await klamm.create(acl("orders"))
         assert await klamm.authorize("User:alice", action("orders")) == ["ALLOWED"]
 
-As a process of its own, here on a database of the session's PostgreSQL (the fixture `postgres`):
+    with replica(postgres.new_store()).ready() as klamm:           # a process on a database of the fixture `postgres`
+    with replica(klamm.url).ready() as follower:                   # a process that follows that one
+    with over_socket("--data-dir", "d", folder=tmp).ready() as it: # any other `klamm serve`
 
-    with replica_on(postgres.new_store()).ready() as klamm:
-        klamm.create(acl("orders"))
-        assert klamm.authorize("User:alice", action("orders")) == ["ALLOWED"]
-
-`over_socket("--data-dir", ...)` is any other process. What is heavy is imported where it is needed.
+The verbs are `create(acl(...), ...)`, `delete({"resource_name": ...}, ...)`, `acls(principal=...)`, which find pages to
+the last, `authorize(who, action(...), ...)`, and `post(path, body, status)` for the rest; the first three ask as the
+super user. A test that waits does so by `wait_until`, or by `until` in a coroutine. In the gate the fixture `service`
+is a process that is there already (tests/gate/e2e/conftest.py). What is heavy is imported where it is needed.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from inspect import isawaitable
@@ -36,6 +36,7 @@ from tests.planted import hear, plant, plant_of_folder, plant_password
 from tests.surroundings import without_ours
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from types import TracebackType
 
@@ -155,11 +156,9 @@ class InProcess:
         self, path: str, body: object = None, caller: str | None = None, method: str = "POST", **headers: str
     ) -> httpx.Response:
         """Send a body as JSON, or these bytes as they are; underscores in a header's name are hyphens."""
-        content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        content, named = _sent(body, headers)
         shown = {} if caller is None else {"authorization": f"Bearer {self.tokens[caller]}"}
-        typed = {} if content is None else {"content-type": "application/json"}
-        more = {name.replace("_", "-"): value for name, value in headers.items()}
-        return await self.client.request(method, path, content=content, headers={**typed, **shown, **more})
+        return await self.client.request(method, path, content=content, headers={**shown, **named})
 
     async def post(self, path: str, body: object, status: int = 200) -> Json:
         """Post this body, as "root" if callers are known, and insist on the status."""
@@ -266,6 +265,12 @@ def _json_of(answer: httpx.Response, status: int) -> Json:
     return value
 
 
+def _sent(body: object, headers: Mapping[str, str]) -> tuple[bytes | Iterator[bytes] | None, dict[str, str]]:
+    content = body if body is None or isinstance(body, bytes | Iterator) else json.dumps(body).encode()
+    typed = {} if content is None else {"content-type": "application/json"}
+    return content, {**typed, **{name.replace("_", "-"): value for name, value in headers.items()}}
+
+
 def _question(who: str | Words, actions: Sequence[Words], more: Mapping[str, object]) -> Json:
     return {"context": context(who) if isinstance(who, str) else who, "actions": actions, **more}
 
@@ -279,7 +284,12 @@ class Process:
     """One `klamm serve`, with the verbs of `InProcess`; `lines` keeps what it prints, and `http` asks anything."""
 
     def __init__(
-        self, command: Sequence[str], settings: Mapping[str, str], folder: Path, data_dir: Path | None = None
+        self,
+        command: Sequence[str],
+        settings: Mapping[str, str],
+        folder: Path,
+        data_dir: Path | None,
+        trusted: ssl.SSLContext | None,
     ) -> None:
         plant_password(settings.get("KLAMM_DATABASE_URL", ""))
         self.data_dir, self.lines = data_dir, list[str]()
@@ -301,7 +311,7 @@ class Process:
             raise AssertionError("\n".join(self.lines)) from None
         from tests.asking_again import client_of
 
-        self.http = client_of(self.url, SECRET_HEADERS)
+        self.http = client_of(self.url, SECRET_HEADERS, trusted)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -347,6 +357,11 @@ class Process:
         assert found is not None, name
         return float(found[1])
 
+    def send(self, path: str, body: object = None, method: str = "POST", **headers: str) -> httpx.Response:
+        """As in process; chunks of a body may come one by one."""
+        content, named = _sent(body, headers)
+        return self.http.request(method, path, content=content, headers=named)
+
     def post(self, path: str, body: object, status: int = 200) -> Json:
         return _json_of(self.http.post(path, json=body), status)
 
@@ -375,19 +390,22 @@ def over_socket(
     folder: Path = ROOT,
     initialises: bool = False,
     program: Sequence[str] = KLAMM,
+    trusted: ssl.SSLContext | None = None,
 ) -> Process:
-    """A process of `klamm serve` that listens on a free port; `.ready()` waits until it has loaded. `settings` are
-    environment variables. A data folder that is not there yet is a copy of an initialised one, unless `initialises`.
+    """A process of `klamm serve` that listens on a free port; `.ready()` waits until it has loaded.
+
+    `settings` are environment variables; `trusted` tells whom a client believes, if it serves TLS. A data folder that
+    is not there yet is a copy of an initialised one, unless `initialises`.
     """
     from tests.postgres import new_folder
 
     data_dir = folder / arguments[arguments.index("--data-dir") + 1] if "--data-dir" in arguments else None
     if data_dir is not None and not initialises:
         new_folder(data_dir)
-    return Process([*program, "serve", "--port", "0", *arguments], settings or {}, folder, data_dir)
+    return Process([*program, "serve", "--port", "0", *arguments], settings or {}, folder, data_dir, trusted)
 
 
-def replica_on(source: str, **settings: str) -> Process:
+def replica(source: str, **settings: str) -> Process:
     """The same on the PostgreSQL of this DSN, or as a follower of the service at this http(s) address."""
     name = "KLAMM_UPSTREAM_URLS" if source.startswith("http") else "KLAMM_DATABASE_URL"
     return over_socket(settings={name: source, **settings})

@@ -1,8 +1,14 @@
 """A reader of the watch stream that believes nothing: it folds the events, and recomputes hashes and digest."""
 
+import contextlib
+import socket
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Self
 from uuid import UUID
+
+import httpx
 
 from app.core.epochs import is_later
 from app.core.kafka.bindings import StandardAcl
@@ -22,6 +28,10 @@ from app.formats.feed_events import (
     decode,
 )
 from app.formats.feed_values import acl_in, records_in
+from tests.asking_again import client_of
+from tests.klamm import ADMIN, LIMIT_S, Process, wait_until
+
+WATCH = "/v1/watch"
 
 
 @dataclass
@@ -135,3 +145,58 @@ class Folded:
             self.acls[record.acl.id] = record.acl
         elif self._begun is not None:
             del self.acls[record.acl.id]
+
+
+class Stream:
+    """A stream that a thread folds."""
+
+    def __init__(self, url: str, query: str, headers: dict[str, str] | None = None) -> None:
+        self.seen = Folded()
+        self.fault: BaseException | None = None
+        self._client = client_of(url, {"klamm-epochs": "1", **(headers or {})})
+        self._query = query
+        self._socket: socket.socket | None = None
+        self._has_left = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self._read()
+        except BaseException as fault:  # noqa: BLE001 - the test looks at it
+            self.fault = fault
+
+    def _read(self) -> None:
+        with self._client.stream("GET", f"{WATCH}?{self._query}") as reply:
+            assert reply.status_code == httpx.codes.OK, reply.read()
+            assert reply.headers["content-type"] == "application/x-ndjson"
+            self._socket = reply.extensions["network_stream"].get_extra_info("socket")
+            for line in reply.iter_lines():
+                if self._has_left:
+                    break
+                self.seen.take_lines([line.encode()])
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Closed under the thread that polls it, the descriptor would soon be another connection's, and this one open.
+        self._has_left = True
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join(LIMIT_S)
+        self._client.close()
+
+    def until(self, token: str) -> None:
+        wait_until(lambda: self.seen.token == token or self.fault is not None, f"the reader sees {token}")
+        assert self.fault is None, self.fault
+
+    def ended(self) -> str | None:
+        self._thread.join(LIMIT_S)
+        return self.seen.ended
+
+
+def token_of(service: Process) -> str:
+    """Where the service's image stands."""
+    return str(service.post("/v1/acls/search", {"context": ADMIN, "filter": {}, "limit": 1})["token"])

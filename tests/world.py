@@ -19,7 +19,7 @@ from app.runtime.readiness import State
 from tests.contexts import Unchecked
 from tests.fakes import FakeStore
 from tests.klamm import until
-from tests.updates import new
+from tests.updates import new, topic
 from tests.virtual_time import VIRTUAL_CLOCK
 
 ADDRESS = parse_address("10.0.0.1")
@@ -30,8 +30,7 @@ OPTIONS = RuntimeOptions(clock=VIRTUAL_CLOCK)
 
 
 def acl(name: str, principal: str = "User:alice", *, allow: bool = True) -> AclBinding:
-    permission = AclPermissionType.ALLOW if allow else AclPermissionType.DENY
-    return AclBinding(ResourceType.TOPIC, name, PatternType.LITERAL, principal, "*", AclOperation.READ, permission)
+    return topic(name, principal) if allow else topic(name, principal)._replace(permission_type=AclPermissionType.DENY)
 
 
 def cluster_acl(operation: AclOperation, principal: str = "User:alice") -> AclBinding:

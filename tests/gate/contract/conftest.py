@@ -19,8 +19,8 @@ from tests.database_roles import connected, new_store_with_roles
 from tests.fakes import FakeStore
 from tests.gate.contract.followed import FollowedSubject, feed_of, options_of, service_on
 from tests.gate.contract.subject import Subject
-from tests.patient import PATIENT
 from tests.postgres import Postgres, new_store
+from tests.store_on_postgres import PATIENT
 
 _DATABASE = "contract"
 

@@ -18,9 +18,8 @@ from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from app.store.writing.bulk_store import PostgresBulkStore
 from tests.gate.contract.test_bulk_store import batch
-from tests.patient import PATIENT
 from tests.proxy import COMMIT, proxy_to
-from tests.store_on_postgres import SHORT
+from tests.store_on_postgres import PATIENT, SHORT
 from tests.updates import ACTOR, create, delete, new, topic
 
 ODD = [

@@ -11,7 +11,7 @@ from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
-from tests.patient import PATIENT
+from tests.store_on_postgres import PATIENT
 from tests.updates import create, topic
 
 PATIENCE_S = 60.0

@@ -21,7 +21,7 @@ from app.store.epochs import read_epochs
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from app.store.writing.positions import Positions
-from tests.patient import PATIENT
+from tests.store_on_postgres import PATIENT
 from tests.updates import create, topic
 
 HUGE = (1 << 63) - 1

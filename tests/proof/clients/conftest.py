@@ -8,7 +8,7 @@ import pytest
 
 from deploy.clients.generate import client
 from deploy.clients.tools import ToolMissingError
-from tests.klamm import Process, replica_on
+from tests.klamm import Process, replica
 from tests.postgres import Postgres
 from tests.proof.clients.newer_service import newer_service
 
@@ -31,7 +31,7 @@ def client_of() -> ClientOf:
 @pytest.fixture(scope="session")
 def service(postgres: Postgres) -> Iterator[Process]:
     """A service that is ready, and does not wait long for a state that it hasn't reached."""
-    with replica_on(postgres.new_store(), KLAMM_REQUEST_TIMEOUT_MS="3000") as running:
+    with replica(postgres.new_store(), KLAMM_REQUEST_TIMEOUT_MS="3000") as running:
         yield running.ready()
 
 
@@ -40,7 +40,7 @@ def without_store() -> Iterator[Process]:
     """A service that serves, but whose database nobody has started."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with replica_on(f"postgresql://klamm:planted-nowhere@127.0.0.1:{port}/klamm") as running:
+    with replica(f"postgresql://klamm:planted-nowhere@127.0.0.1:{port}/klamm") as running:
         yield running
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.klamm import ROOT, Process, acl, replica_on, wait_until
+from tests.klamm import ROOT, Process, acl, replica, wait_until
 from tests.postgres import Postgres
 from tests.proof.clients.conftest import ClientOf
 from tests.proof.clients.programs_run import PROGRAMS, said
@@ -61,11 +61,11 @@ def test_it_asks_again_while_klamm_is_not_ready_and_gets_its_answer_once_it_is(
 ) -> None:
     own_server.start()
     dsn = own_server.new_store()
-    with replica_on(dsn) as first:
+    with replica(dsn) as first:
         first.ready().create(acl(ODD_NAME))
     own_server.stop()
     program, environment = commands("sidecar")
-    with replica_on(dsn) as service:
+    with replica(dsn) as service:
         question = [service.url, "User:alice", "READ", "TOPIC", ODD_NAME]
         with subprocess.Popen(
             [*program, *question], cwd=tmp_path, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True

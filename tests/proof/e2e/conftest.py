@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests import klamm
 from tests.bodies import BODIES
-from tests.klamm import Process, replica_on
+from tests.klamm import Process, replica
 from tests.postgres import Postgres, Store, processes_in
 
 
 @pytest.fixture(scope="module")
 def service(postgres: Postgres) -> Iterator[Process]:
     """One service for a module's tests, on a store of its own."""
-    with replica_on(postgres.new_store()) as running:
+    with replica(postgres.new_store()) as running:
         yield running.ready()
 
 
@@ -31,7 +32,7 @@ def patient(service: Process) -> Iterator[Process]:
 @pytest.fixture(scope="module")
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     """A server for a module's tests, which may stop it; whoever needs it starts it first."""
-    with Postgres(tmp_path_factory.mktemp("postgres") / "data") as server:
+    with klamm.postgres(tmp_path_factory.mktemp("postgres") / "data") as server:
         yield server
 
 

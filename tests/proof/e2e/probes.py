@@ -1,6 +1,4 @@
-"""What a service tells of itself: its probes and its metrics."""
-
-import re
+"""What a service tells of itself in its probes."""
 
 from tests.klamm import Process
 
@@ -12,10 +10,3 @@ def status(service: Process, path: str) -> int:
 def verbose(service: Process) -> str:
     """Every check of the readiness probe, a line each."""
     return service.http.get("/readyz?verbose").text
-
-
-def metric(service: Process, name: str) -> float:
-    """The value of a metric without labels."""
-    found = re.search(rf"^klamm_{name} (\S+)$", service.http.get("/metrics").text, re.MULTILINE)
-    assert found is not None, name
-    return float(found[1])

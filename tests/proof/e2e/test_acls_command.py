@@ -132,22 +132,6 @@ def test_removal_asks_for_each_resource_and_takes_each_answer(service: Process) 
     assert {each[0] for each in entries(service)} == {"b"}
 
 
-def test_nobody_to_answer_is_a_failure_and_removes_nothing(service: Process) -> None:
-    add(service, "--allow-principal", "User:a", "--topic", "a")
-    done = klamm(service, "--remove", "--topic", "a")
-    assert done.returncode == 1
-    assert NOBODY_ANSWERED in done.stdout
-    assert "--force" in done.stdout
-    assert len(entries(service)) == 1
-
-
-def test_force_does_not_ask(service: Process) -> None:
-    add(service, "--allow-principal", "User:a", "--topic", "a")
-    done = klamm(service, "--remove", "--topic", "a", "--force")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert entries(service) == set()
-
-
 def test_the_order_is_the_same_whatever_the_order_of_the_words(service: Process) -> None:
     topics = ["b", "a", "c"]
     words = [word for topic in topics for word in ("--topic", topic)]

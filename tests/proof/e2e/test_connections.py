@@ -3,12 +3,11 @@
 import json
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from tests.klamm import Process, acl, action, context, wait_until
+from tests.raw import connected
 
 BODY = json.dumps(
     {"context": context("User:alice"), "actions": [action("orders"), action("orders", operation="WRITE")]}
@@ -29,14 +28,6 @@ def request(*headers: bytes, body: bytes = BODY, target: bytes = b"/v1/authorize
 @pytest.fixture(scope="module", autouse=True)
 def acls(service: Process) -> None:
     service.create(acl("orders"))
-
-
-@contextmanager
-def connected(service: Process) -> Iterator[socket.socket]:
-    host, port = service.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        yield connection
 
 
 def answers(connection: socket.socket, count: int) -> list[bytes]:

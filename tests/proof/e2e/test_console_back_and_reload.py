@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.klamm import Process, acl, replica_on, wait_until
+from tests.klamm import Process, acl, replica, wait_until
 from tests.postgres import Postgres
 from tests.proof.e2e.axe import faults
 from tests.proof.e2e.chromium import Page
@@ -14,7 +14,7 @@ from tests.proof.e2e.test_console_in_a_browser import click, words
 
 @pytest.fixture(scope="module")
 def service(postgres: Postgres) -> Iterator[Process]:
-    with replica_on(postgres.new_store()) as running:
+    with replica(postgres.new_store()) as running:
         yield running.ready()
 
 

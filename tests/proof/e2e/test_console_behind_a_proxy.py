@@ -1,12 +1,11 @@
 """The console behind an OIDC proxy that sends each person's token: in a real browser, and byte by byte."""
 
-import re
 from pathlib import Path
 
+from tests.callers import Corp, write_configuration
 from tests.klamm import Process
-from tests.proof.e2e.callers import Corp, write_configuration
-from tests.proof.e2e.raw import exchange
 from tests.proof.e2e.test_console_in_a_browser import BOB, click, signing_in, words
+from tests.raw import exchange, statuses
 
 ALICE = """
 [callers.alice]
@@ -45,8 +44,7 @@ def check_each_request(guarded: Process, corp: Corp, token: str) -> None:
 
     def answered(*requests: bytes) -> list[int]:
         reply = exchange(guarded, b"".join((*requests, request("connection: close"))), then_close=False)
-        # A page does not end with the end of a line, so the next answer begins in the middle of one.
-        return [int(each) for each in re.findall(rb"HTTP/1\.1 (\d{3}) ", reply)]
+        return statuses(reply)
 
     good = f"Authorization: Bearer {token}"
     stranger = "authorization: bearer " + corp.token(sub="mallory")

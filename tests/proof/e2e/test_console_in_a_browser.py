@@ -9,10 +9,10 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from tests.callers import Corp, write_configuration
 from tests.gate.unit.console.test_hygiene import FIELDS, write
 from tests.klamm import Process, acl, over_socket, wait_until
 from tests.proof.e2e.axe import faults
-from tests.proof.e2e.callers import Corp, write_configuration
 from tests.proof.e2e.chromium import Page
 
 HOSTILE = ("<script>document.title='owned'</script>", "evil\u202egnp.exe", "🦑" * 200, "n" * 5_000)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.klamm import Process, acl, action, context, replica_on, wait_until
+from tests.klamm import Process, acl, action, context, replica, wait_until
 from tests.postgres import Frozen
 from tests.proof.e2e.crowd import Crowd, judge, seconds_until
 from tests.proof.e2e.history import offset_of
@@ -43,7 +43,7 @@ def outside(migrated_database_url: str) -> Iterator[Outside]:
 @pytest.fixture
 def one(migrated_database_url: str) -> Iterator[Process]:
     """A replica that follows before the damage is done."""
-    with replica_on(migrated_database_url) as service:
+    with replica(migrated_database_url) as service:
         service.ready().create(acl("before"))
         yield service
 
@@ -51,7 +51,7 @@ def one(migrated_database_url: str) -> Iterator[Process]:
 @pytest.fixture
 def other(one: Process, migrated_database_url: str) -> Iterator[Process]:
     """One that meets the damage."""
-    with replica_on(migrated_database_url, KLAMM_REQUEST_TIMEOUT_MS="3000") as service:
+    with replica(migrated_database_url, KLAMM_REQUEST_TIMEOUT_MS="3000") as service:
         assert service.ready().metric("klamm_feed_offset") == one.metric("klamm_feed_offset")
         yield service
 

@@ -15,7 +15,7 @@ from app.formats.database_url import DatabaseUrl
 from app.store.reading.change_feed import PostgresChangeFeed
 from tests.certificates import Authority
 from tests.database_roles import DatabaseRoles, make_roles
-from tests.klamm import LIMIT_S, ROOT, acl, action, replica_on, wait_until
+from tests.klamm import LIMIT_S, ROOT, acl, action, replica, wait_until
 from tests.planted import hear, plant_password
 from tests.postgres import Postgres, Store, run, sql
 from tests.surroundings import without_ours
@@ -92,7 +92,7 @@ def test_migrator_and_app_each_do_their_part_and_no_more(roles: DatabaseRoles, t
     )
     assert klamm(roles.migrate, "migrate") == (0, "")
 
-    with replica_on(roles.serve) as service:
+    with replica(roles.serve) as service:
         service.ready()
         service.create(acl("orders"))
         assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
@@ -123,7 +123,7 @@ def test_every_session_has_its_limits(store: Store, tmp_path: Path) -> None:
         '"permission_type": "ALLOW"}\n'
     )
 
-    with replica_on(store.dsn) as service:
+    with replica(store.dsn) as service:
         service.ready()
         service.create(acl("orders"))
         assert klamm(store.dsn, "import", "--quiet", str(tmp_path / "acls.jsonl"))[0] == 0
@@ -155,7 +155,7 @@ def test_probes_and_metrics_never_ask_the_database(store: Store) -> None:
     sql(store.dsn, "SELECT pg_reload_conf()")
     log = store.server.folder / "postgresql.log"
     try:
-        with replica_on(store.dsn, KLAMM_FEED_POLL_MS="60000") as service:
+        with replica(store.dsn, KLAMM_FEED_POLL_MS="60000") as service:
             service.ready()
             wait_until(lambda: "SELECT 1" in log.read_text(), "the heartbeat is logged")
             size = log.stat().st_size
@@ -181,7 +181,7 @@ def test_the_service_over_verified_tls(store: Store, tmp_path: Path) -> None:
         assert said.startswith(
             f"klamm migrate: {DatabaseUrl.parse(dsn).shown}: PostgreSQL's certificate is not trusted ("
         )
-        with replica_on(dsn) as service:
+        with replica(dsn) as service:
             wait_until(lambda: "not trusted" in "\n".join(service.lines), "the log says why")
             assert service.http.get("/readyz").status_code == 503
             # The right CA is mounted: no restart.

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.klamm import LIMIT_S, Json, Process, acl, action, context, over_socket, replica_on, wait_until
+from tests.klamm import LIMIT_S, Json, Process, acl, action, context, over_socket, replica, wait_until
 from tests.postgres import Store, processes_in
 from tests.proof.e2e.asking import Asking
 from tests.proof.e2e.workers import (
@@ -188,7 +188,7 @@ def test_updates_and_decisions_flow_until_the_socket_closes(folder: Path, count:
 @_ONE_OR_TWO
 def test_a_request_that_waits_when_the_drain_time_is_over_is_answered(store: Store, count: int) -> None:
     variables = {**A_MOMENT, "KLAMM_REQUEST_TIMEOUT_MS": "9000"}
-    with replica_on(store.dsn) as other, service_of(count, store.dsn, **variables) as service:
+    with replica(store.dsn) as other, service_of(count, store.dsn, **variables) as service:
         ready(service, 2) if count == 2 else service.ready()
         token = other.ready().create(acl("payments"))["token"]
         epoch, _, offset = token.rpartition(":")
@@ -243,7 +243,7 @@ def test_a_request_that_is_half_received_when_the_drain_time_is_over_is_answered
 
 def test_a_broker_that_waits_to_start_is_answered_at_once_as_it_waits_in_vain(closed: Store) -> None:
     endpoint = {"listener_name": "EXTERNAL", "security_protocol": "SSL", "host": "k", "port": 9093}
-    with replica_on(closed.dsn, **FOR_EVER) as service, ThreadPoolExecutor(1) as pool:
+    with replica(closed.dsn, **FOR_EVER) as service, ThreadPoolExecutor(1) as pool:
         body = {"broker_id": 1, "endpoints": [endpoint], "wait_ms": 300_000}
         answer = pool.submit(httpx.post, f"{service.url}/v1/start", json=body, timeout=LIMIT_S)
         wait_until(lambda: "listener/EXTERNAL" in service.http.get("/readyz").text, "it waits")

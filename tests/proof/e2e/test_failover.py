@@ -14,7 +14,7 @@ from types import MappingProxyType
 import pytest
 
 from tests.clocks import HOUR_S, Clocks, inherited
-from tests.klamm import Process, acl, action, context, replica_on, wait_until
+from tests.klamm import Process, acl, action, context, replica, wait_until
 from tests.postgres import Postgres, sql
 from tests.proof.e2e.clusters import promote, standby_of
 from tests.proof.e2e.crowd import question_of
@@ -67,7 +67,7 @@ def pair(folder: Path, primary_variables: Mapping[str, str] = MappingProxyType({
             standby_of(wire.dsn, folder / "standby", primary.folder / "postgres") as standby_server,
         ):
             standby_dsn = f"{standby_server.rpartition('/')[0]}/{name}"
-            with replica_on(standby_dsn, **PATIENT) as reader, replica_on(address.dsn, **PATIENT) as writer:
+            with replica(standby_dsn, **PATIENT) as reader, replica(address.dsn, **PATIENT) as writer:
                 yield Pair(primary, wire, address, standby_dsn, reader.ready(), writer.ready())
 
 
@@ -144,7 +144,7 @@ def test_a_standby_of_a_primary_an_hour_ahead_knows_that_it_is_behind(
 
         wait_until(lambda: both.reader.metric("klamm_feed_age_seconds") > _BEHIND_S, "it says that it is behind")
 
-        with replica_on(both.standby_dsn, **PATIENT) as late:
+        with replica(both.standby_dsn, **PATIENT) as late:
             assert late.ready().metric("klamm_feed_age_seconds") > _BEHIND_S
 
 

@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from itertools import count
 
-from tests.klamm import Process, acl, action, replica_on
+from tests.klamm import Process, acl, action, replica
 from tests.proof.e2e.crowd import Answer, Crowd, judge
 from tests.proof.e2e.history import History, offset_of, seven_of
 from tests.proof.e2e.keepers import Keeper
@@ -26,8 +26,8 @@ def test_what_8_writers_were_told_is_what_is_stored_while_connections_are_killed
     with (
         Outside(migrated_database_url) as outside,
         relay_to(migrated_database_url) as relay,
-        replica_on(migrated_database_url) as one,
-        replica_on(relay.dsn) as other,
+        replica(migrated_database_url) as one,
+        replica(relay.dsn) as other,
     ):
         replicas = [one.ready(), other.ready()]
         urls = [each.url for each in replicas]
@@ -69,9 +69,9 @@ def _settled(outside: Outside, replicas: list[Process]) -> History:
     # A replica writes in order, so behind these there is nothing left that was given up while it was under way.
     tokens = [replica.create(acl("the last one"))["token"] for replica in replicas]
     token = max(tokens, key=offset_of)
-    for replica in replicas:
-        assert replica.authorize("User:alice", action("the last one"), at_least=token) == ["ALLOWED"]
-        assert {seven_of(acl): acl["id"] for acl in replica.acls()} == outside.acls()
+    for each in replicas:
+        assert each.authorize("User:alice", action("the last one"), at_least=token) == ["ALLOWED"]
+        assert {seven_of(acl): acl["id"] for acl in each.acls()} == outside.acls()
     history = outside.history()
     assert history.acls == outside.acls()
     return history

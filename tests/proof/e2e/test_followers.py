@@ -16,12 +16,12 @@ import httpx
 import pytest
 
 from app.rest.callers.token_file import add_token
-from tests.klamm import ROOT, Process, acl, action, context, over_socket, replica_on, wait_until
+from tests.klamm import ROOT, Process, acl, action, context, over_socket, replica, wait_until
 from tests.planted import plant
 from tests.postgres import Store, run
 from tests.proof.e2e.relay import relay_to
-from tests.proof.e2e.test_watch import Stream
 from tests.surroundings import without_ours
+from tests.watching import Stream
 
 ALLOWED, DENIED = ["ALLOWED"], ["DENIED"]
 
@@ -168,7 +168,7 @@ def test_cut_and_silent_connections_are_replaced(service: Process) -> None:
 
 
 def test_another_history_ends_in_a_fresh_snapshot(store: Store, service: Process) -> None:
-    with replica_on(store.dsn) as root, relay_to(root.ready().url) as way:
+    with replica(store.dsn) as root, relay_to(root.ready().url) as way:
         root.create(acl("kept"))
         with follower_of(way.dsn.replace("@", "")) as near, follower_of(near.ready().url) as far:
             far.ready()

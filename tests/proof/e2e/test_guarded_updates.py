@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.klamm import Process, acl, action, context, replica_on
+from tests.klamm import Process, acl, action, context, replica
 
 ROUNDS = 40
 WRITERS = 4
@@ -13,7 +13,7 @@ WRITERS = 4
 
 @pytest.fixture
 def replicas(migrated_database_url: str) -> Iterator[tuple[Process, Process]]:
-    with replica_on(migrated_database_url) as one, replica_on(migrated_database_url) as other:
+    with replica(migrated_database_url) as one, replica(migrated_database_url) as other:
         yield one.ready(), other.ready()
 
 

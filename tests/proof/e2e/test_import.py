@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.klamm import LIMIT_S, ROOT, Json, acl, action, context, over_socket, replica_on, wait_until
+from tests.klamm import LIMIT_S, ROOT, Json, acl, action, context, over_socket, replica, wait_until
 from tests.planted import hear, plant_password
 from tests.postgres import Postgres, Store
 from tests.proof.e2e.history import Seven, offset_of, seven_of
@@ -93,9 +93,9 @@ def test_a_replica_follows_an_import_without_loading_anew(
 ) -> None:
     some = bindings(COUNT)
     path.write_bytes(lines(some))
-    with replica_on(migrated_database_url) as replica:
-        replica.ready()
-        own = replica.create({**some[7]}, acl("own"))
+    with replica(migrated_database_url) as running:
+        running.ready()
+        own = running.create({**some[7]}, acl("own"))
 
         code, out, err = ended(start(str(path), "--actor", "User:loader", KLAMM_DATABASE_URL=migrated_database_url))
 
@@ -103,10 +103,10 @@ def test_a_replica_follows_an_import_without_loading_anew(
         token = summary(out)["token"]
         assert offset_of(token) == COUNT + 1
         asked = action(some[0]["resource_name"], "DESCRIBE")
-        assert replica.authorize(some[0]["principal"], asked, at_least=token) == ["ALLOWED"]
-        assert replica.http.get("/v1/acls/count").json() == {"acl_count": COUNT + 1}
-        assert replica.metric("klamm_image_loads_total") == 1
-        found = {seven_of(each): each["id"] for each in replica.acls()}
+        assert running.authorize(some[0]["principal"], asked, at_least=token) == ["ALLOWED"]
+        assert running.http.get("/v1/acls/count").json() == {"acl_count": COUNT + 1}
+        assert running.metric("klamm_image_loads_total") == 1
+        found = {seven_of(each): each["id"] for each in running.acls()}
     assert found == outside.acls() == outside.history().acls
     assert found[fields(some[7])] == own["results"][0]["id"]
     assert {record.actor for record in outside.records()[2:]} == {"User:loader"}

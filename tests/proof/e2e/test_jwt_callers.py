@@ -51,6 +51,9 @@ service_account = "orders/api"
 
 OLD = Key("old")
 
+# tests/gate/e2e/test_tokens_and_certificates.py asks the same where the keys are in a file.
+_ANY = pytest.mark.parametrize("issuing", ["at_url"], indirect=True)
+
 
 def bearer(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
@@ -148,6 +151,7 @@ def issuing(request: pytest.FixtureRequest) -> Issuing:
     return found
 
 
+@_ANY
 def test_a_good_token_decides_within_its_callers_patterns(issuing: Issuing) -> None:
     token = OLD.token()
     assert status(issuing.service, token) == httpx.codes.OK
@@ -156,6 +160,7 @@ def test_a_good_token_decides_within_its_callers_patterns(issuing: Issuing) -> N
         assert status(issuing.service, token, body) == httpx.codes.FORBIDDEN
 
 
+@_ANY
 @pytest.mark.parametrize(
     "token",
     [
@@ -241,6 +246,7 @@ def test_a_service_account_of_the_cluster_is_let_in_by_its_projected_token(
         assert {each["authorization"] for each in server.seen} == {"Bearer the-token-of-klamms-own-pod"}
 
 
+@_ANY
 def test_no_token_gets_into_any_log(issuing: Issuing) -> None:
     good, bad = OLD.token(), Key("old").token()
     assert status(issuing.service, good) == httpx.codes.OK

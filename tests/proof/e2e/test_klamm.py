@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from tests.klamm import acl, action, context, over_socket, replica_on
+from tests.klamm import acl, action, context, over_socket, replica
 from tests.postgres import Postgres
 
 
 def test_the_verbs_over_a_socket(postgres: Postgres) -> None:
-    with replica_on(postgres.new_store()).ready() as klamm:
+    with replica(postgres.new_store()).ready() as klamm:
         assert klamm.authorize("User:alice", action("orders")) == ["DENIED"]
         done = klamm.create(acl("orders"), acl("payments", "User:bob", "WRITE", host="10.0.0.1"))
         assert klamm.authorize("User:alice", action("orders"), at_least=done["token"]) == ["ALLOWED"]
@@ -20,7 +20,7 @@ def test_the_verbs_over_a_socket(postgres: Postgres) -> None:
 def test_a_data_folder_and_a_follower(tmp_path: Path) -> None:
     with (
         over_socket("--data-dir", "data", folder=tmp_path).ready() as klamm,
-        replica_on(klamm.url).ready() as follower,
+        replica(klamm.url).ready() as follower,
     ):
         token = follower.create(acl("orders"))["token"]
         assert follower.authorize("User:alice", action("orders"), at_least=token) == ["ALLOWED"]

@@ -3,7 +3,7 @@
 import threading
 
 from tests.bodies import ENDPOINT, refusal
-from tests.klamm import Json, Process, replica_on
+from tests.klamm import Json, Process, replica
 from tests.postgres import Store, sql
 from tests.proof.e2e.probes import status, verbose
 from tests.proof.e2e.questions import check_only_super_users_pass
@@ -19,7 +19,7 @@ def start(service: Process, *names: str, **more: object) -> list[tuple[str, bool
 
 
 def test_early_start_listeners_are_ready_before_the_load_and_all_others_wait(closed: Store) -> None:
-    with replica_on(closed.dsn, KLAMM_EARLY_START_LISTENERS="CONTROLLER, BROKER") as service:
+    with replica(closed.dsn, KLAMM_EARLY_START_LISTENERS="CONTROLLER, BROKER") as service:
         paths = [f"/readyz/{name}" for name in ("CONTROLLER", "BROKER", "PLAINTEXT", "controller")]
         assert [status(service, path) for path in paths] == [200, 200, 503, 503]
         assert start(service, "PLAINTEXT", "CONTROLLER", wait_ms=0) == [("PLAINTEXT", False), ("CONTROLLER", True)]
@@ -45,7 +45,7 @@ def test_early_start_listeners_are_ready_before_the_load_and_all_others_wait(clo
 
 def test_a_broker_of_another_cluster_is_told_so_as_soon_as_that_is_known(closed: Store) -> None:
     body = {"cluster_id": "another", "broker_id": 1, "endpoints": endpoints("PLAINTEXT"), "wait_ms": 0}
-    with replica_on(closed.dsn) as service:
+    with replica(closed.dsn) as service:
         assert service.post("/v1/start", body) == {
             "cluster_id": None,
             "listeners": [{"listener_name": "PLAINTEXT", "ready": False}],

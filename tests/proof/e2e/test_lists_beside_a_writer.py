@@ -16,7 +16,7 @@ from app.client.plan import command as plan_command
 from app.client.reach import what, who
 from app.client.undo import command as undo
 from tests.client_runs import Run, run
-from tests.klamm import SUPER_USER, Json, Process, acl, context, over_socket, replica_on
+from tests.klamm import SUPER_USER, Json, Process, acl, context, over_socket, replica
 from tests.postgres import Postgres
 
 ACLS = 3_000
@@ -25,7 +25,7 @@ READS = ("/v1/acls/search", "/v1/who-can", "/v1/what-can", "/v1/configs")
 
 @pytest.fixture(scope="module")
 def primary(postgres: Postgres) -> Iterator[Process]:
-    with replica_on(postgres.new_store()) as running:
+    with replica(postgres.new_store()) as running:
         running.ready().create(*(acl(f"t-{number:04}", "User:many") for number in range(ACLS)))
         running.create(*(acl("shared", f"User:s-{number:04}") for number in range(1_500)))
         yield running

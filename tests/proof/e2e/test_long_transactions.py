@@ -12,13 +12,13 @@ from app.core.mutations import CreateAcls, Mutation
 from app.formats.database_url import DatabaseUrl
 from app.store.writing import acl_store
 from app.store.writing.acl_store import PostgresAclStore
-from tests.klamm import Process, acl, action, context, replica_on
-from tests.patient import PATIENT
+from tests.klamm import Process, acl, action, context, replica
 from tests.postgres import Postgres
 from tests.proof.e2e.history import offset_of
 from tests.proof.e2e.test_followers import follower_of
-from tests.proof.e2e.test_watch import Stream, token_of
+from tests.store_on_postgres import PATIENT
 from tests.updates import ACTOR, alter, topic
+from tests.watching import Stream, token_of
 
 COUNT = 200
 """So many ACLs are one body of createAcls; of three such calls one transaction holds two."""
@@ -35,7 +35,7 @@ def url(postgres: Postgres) -> str:
 
 @pytest.fixture(scope="module")
 def one(url: str) -> Iterator[Process]:
-    with replica_on(url) as service:
+    with replica(url) as service:
         service.ready().create(acl("first"))
         yield service
 

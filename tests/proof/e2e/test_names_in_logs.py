@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.bodies import refusal
-from tests.klamm import Process, acl, context, over_socket, replica_on, wait_until
+from tests.klamm import Process, acl, context, over_socket, replica, wait_until
 from tests.postgres import Postgres
 from tests.proof.e2e.questions import answers
 
@@ -43,7 +43,7 @@ FORMS = ["JSON", "TEXT"]
 def logging_in(request: pytest.FixtureRequest, postgres: Postgres) -> Iterator[tuple[str, Process]]:
     """A service for each form of the log."""
     form = str(request.param)
-    with replica_on(postgres.new_store(), KLAMM_LOG_FORMAT=form, KLAMM_AUDIT_LEVEL="DEBUG") as service:
+    with replica(postgres.new_store(), KLAMM_LOG_FORMAT=form, KLAMM_AUDIT_LEVEL="DEBUG") as service:
         yield form, service.ready()
 
 

@@ -16,11 +16,11 @@ from itertools import product
 import pytest
 
 from tests.bodies import BODIES
+from tests.callers import Corp, write_configuration
 from tests.klamm import LIMIT_S, ROOT, Process, over_socket
 from tests.postgres import Postgres
-from tests.proof.e2e.callers import Corp, write_configuration
 from tests.proof.e2e.odd_bodies import CORPUS, HUGE, JSON, MIB, Odd
-from tests.proof.e2e.raw import connected, forget_peak, peak_bytes, received, resident_bytes, statuses
+from tests.raw import connected, forget_peak, peak_bytes, received, resident_bytes, statuses
 
 HANGS_S = 20.0
 """Longer than any timeout of the service for a client that keeps it waiting."""

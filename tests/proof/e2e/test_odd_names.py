@@ -1,6 +1,6 @@
 """Strange names, which mean themselves everywhere: in decisions, lists, COPY and logs."""
 
-from tests.klamm import Process, acl, action, context, replica_on, wait_until
+from tests.klamm import Process, acl, action, context, replica, wait_until
 from tests.proof.e2e.questions import answers
 
 STRANGE = [
@@ -34,11 +34,11 @@ def check_strange_names(service: Process) -> None:
 
 def test_strange_names_mean_themselves_also_after_a_restart(migrated_database_url: str) -> None:
     """The one replica follows the feed, the other reads them by COPY at its start."""
-    with replica_on(migrated_database_url) as service:
+    with replica(migrated_database_url) as service:
         results = service.ready().create(*[acl(name, f"User:reader of {name}") for name in NAMES])["results"]
         assert [result["created"] for result in results] == [True] * len(NAMES)
         check_strange_names(service)
-    with replica_on(migrated_database_url) as restarted:
+    with replica(migrated_database_url) as restarted:
         check_strange_names(restarted.ready())
         again = restarted.create(*[acl(name, f"User:reader of {name}") for name in NAMES])["results"]
         assert [(result["id"], result["created"]) for result in again] == [(each["id"], False) for each in results]

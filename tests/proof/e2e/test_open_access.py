@@ -10,10 +10,10 @@ from typing import NamedTuple
 import httpx
 import pytest
 
+from tests.gate.e2e.test_callers import ALICE, body_of, routes
 from tests.klamm import LIMIT_S, Process, over_socket
 from tests.postgres import Postgres
-from tests.proof.e2e.raw import exchange, received
-from tests.proof.e2e.test_callers import ALICE, body_of, routes
+from tests.raw import exchange, received
 
 NEED_NO_CALLER = {"livez", "readyz", "readyzListener", "startupz", "index", "openapi", "docs"}
 _HOST = b"Host: localhost\r\n"

@@ -16,7 +16,7 @@ from app.core.continuity import KnownHistory
 from app.formats.database_url import DatabaseUrl
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
-from tests.klamm import Process, acl, action, replica_on, wait_until
+from tests.klamm import Process, acl, action, replica, wait_until
 from tests.postgres import Frozen, Postgres, run
 from tests.proof.e2e.clusters import copy
 from tests.proof.e2e.crowd import Answer, Crowd, question_of, seconds_until
@@ -69,30 +69,30 @@ def test_a_file_level_backup_put_in_the_place_of_the_store_is_noticed_and_replac
         cluster, backup = tmp_path / "data" / "postgres", tmp_path / "data" / "backup"
         copy(cluster, backup)
         server.start()
-        with replica_on(dsn) as replica, Crowd() as crowd:
-            replica.ready()
+        with replica(dsn) as running, Crowd() as crowd:
+            running.ready()
             for name in LOST:
-                lost_token = replica.create(acl(name))["token"]
+                lost_token = running.create(acl(name))["token"]
             with Outside(dsn) as outside:
                 before = outside.history()
             names = [*SHARED, *LOST, *FOUND]
-            asking = crowd.start(crowd.ask, replica.url, names, gap_s=0.001)
-            with Frozen([replica.process.pid]):
+            asking = crowd.start(crowd.ask, running.url, names, gap_s=0.001)
+            with Frozen([running.process.pid]):
                 server.stop()
                 cluster.rename(tmp_path / "data" / "lost")
                 backup.rename(cluster)
                 server.start()
                 write(dsn, FOUND[: len(LOST)])
             with Outside(dsn) as outside:
-                took_s = seconds_until(lambda: equal_to_the_table(replica, outside), "the backup is noticed")
+                took_s = seconds_until(lambda: equal_to_the_table(running, outside), "the backup is noticed")
                 after = outside.history()
                 assert after.last_offset == before.last_offset
                 _log.info("a restored backup of the same length is noticed and loaded: %.2f s", took_s)
-                assert replica.metric("klamm_feed_mismatches_total") == 1
-                assert replica.metric("klamm_image_loads_total") == 2
+                assert running.metric("klamm_feed_mismatches_total") == 1
+                assert running.metric("klamm_image_loads_total") == 2
             crowd.stop()
             judge_two(asking.result(), names, before, after)
-            refuses_as_of_another_epoch(replica, lost_token)
+            refuses_as_of_another_epoch(running, lost_token)
 
 
 @contextmanager
@@ -120,29 +120,29 @@ def test_a_restored_backup_that_goes_on_by_itself_is_noticed_and_replaces_the_lo
     dsn = migrated_database_url
     write(dsn, SHARED)
     names = [*SHARED, *LOST, *FOUND]
-    with backup_of(postgres, dsn) as restore, replica_on(dsn) as replica, Crowd() as crowd:
-        tokens = [replica.ready().create(acl(name))["token"] for name in LOST]
+    with backup_of(postgres, dsn) as restore, replica(dsn) as running, Crowd() as crowd:
+        tokens = [running.ready().create(acl(name))["token"] for name in LOST]
         with Outside(dsn) as outside:
             before = outside.history()
-        asking = crowd.start(crowd.ask, replica.url, names, gap_s=0.001)
-        with Frozen([replica.process.pid]):
+        asking = crowd.start(crowd.ask, running.url, names, gap_s=0.001)
+        with Frozen([running.process.pid]):
             restore()
             write(dsn, FOUND[:found])
         with Outside(dsn) as outside:
-            took_s = seconds_until(lambda: equal_to_the_table(replica, outside), "the backup is noticed")
+            took_s = seconds_until(lambda: equal_to_the_table(running, outside), "the backup is noticed")
             _log.info("a restored backup is noticed and loaded: %.2f s", took_s)
             after = outside.history()
-        assert replica.metric("klamm_feed_mismatches_total") == 1
-        assert replica.metric("klamm_image_loads_total") == 2
+        assert running.metric("klamm_feed_mismatches_total") == 1
+        assert running.metric("klamm_image_loads_total") == 2
         # It goes on from there.
-        assert offset_of(replica.create(acl("next"))["token"]) == after.last_offset + 1
-        assert replica.authorize("User:alice", action("next")) == ["ALLOWED"]
+        assert offset_of(running.create(acl("next"))["token"]) == after.last_offset + 1
+        assert running.authorize("User:alice", action("next")) == ["ALLOWED"]
         crowd.let_ask()
         crowd.stop()
         with Outside(dsn) as outside:
             judge_two(asking.result(), names, before, outside.history())
         for token in tokens:
-            refuses_as_of_another_epoch(replica, token)
+            refuses_as_of_another_epoch(running, token)
 
 
 def refuses_as_of_another_epoch(replica: Process, token: str) -> None:
@@ -152,7 +152,7 @@ def refuses_as_of_another_epoch(replica: Process, token: str) -> None:
 
 def test_a_follower_that_is_left_behind_by_retention_loads_afresh(migrated_database_url: str) -> None:
     dsn = migrated_database_url
-    with replica_on(dsn) as one, replica_on(dsn) as other, Outside(dsn) as outside:
+    with replica(dsn) as one, replica(dsn) as other, Outside(dsn) as outside:
         one.ready().create(acl("before"))
         wait_until(lambda: other.ready().metric("klamm_feed_offset") == 1, "both stand at the first record")
         with Frozen([other.process.pid]):
@@ -171,7 +171,7 @@ def test_a_follower_that_is_left_behind_by_retention_loads_afresh(migrated_datab
         assert other.authorize("User:alice", action("next"), at_least=token) == ["ALLOWED"]
         assert other.metric("klamm_image_loads_total") == 2
         assert one.metric("klamm_image_loads_total") == 1
-        with replica_on(dsn) as late:
+        with replica(dsn) as late:
             assert equal_to_the_table(late.ready(), outside)
 
 

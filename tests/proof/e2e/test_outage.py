@@ -11,10 +11,9 @@ import httpx
 import pytest
 
 from tests.bodies import problem_in
-from tests.klamm import LIMIT_S, SUPER_USER, Json, Process, acl, action, context, replica_on, wait_until
+from tests.klamm import LIMIT_S, SUPER_USER, Json, Process, acl, action, context, replica, wait_until
 from tests.postgres import Frozen, Store, sql
 from tests.proof.e2e.asking import Asking
-from tests.proof.e2e.probes import metric
 
 LOG = logging.getLogger(__name__)
 
@@ -73,7 +72,7 @@ class Updates:
 @pytest.fixture
 def service(store: Store) -> Iterator[Process]:
     """A replica that gives ANSWER to QUESTION."""
-    with replica_on(store.dsn) as service:
+    with replica(store.dsn) as service:
         service.ready().create(
             acl("orders"),
             acl("eu.", pattern_type="PREFIXED", operation="ALL"),
@@ -127,7 +126,7 @@ def flows_again(service: Process, other: Process, updates: Updates) -> float:
 
 def test_postgresql_is_stopped_for_20_s(store: Store, service: Process) -> None:
     updates = Updates()
-    with replica_on(store.dsn) as other, Asking(service, QUESTION, ANSWER) as asking:
+    with replica(store.dsn) as other, Asking(service, QUESTION, ANSWER) as asking:
         other.ready()
         token = service.create(acl("last", "User:carol"))["token"]
         updates.kept.append("last")
@@ -164,7 +163,7 @@ def frozen_for_a_while(service: Process, processes: list[int], updates: Updates)
 def test_postgresql_stands_still(store: Store, service: Process) -> None:
     """Every connection is half-open: nothing is closed, nothing is answered, and new ones are not accepted."""
     updates = Updates()
-    with replica_on(store.dsn) as other, Asking(service, QUESTION, ANSWER) as asking:
+    with replica(store.dsn) as other, Asking(service, QUESTION, ANSWER) as asking:
         other.ready()
         assert updates.create(service, timeout_ms=60_000)
         frozen_for_a_while(service, store.server.processes(), updates)
@@ -228,13 +227,13 @@ def test_a_postmaster_that_stands_still_hinders_nobody_who_is_connected(store: S
     updates = Updates()
     assert updates.create(service, timeout_ms=60_000)
     postmaster = int((store.server.folder / "postgres" / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
-    with Frozen([postmaster]), replica_on(store.dsn) as late:
+    with Frozen([postmaster]), replica(store.dsn) as late:
         assert updates.create(service, timeout_ms=60_000)
         assert service.post("/v1/authorize", QUESTION)["results"] == ANSWER
         wait_until(lambda: age_told(service) == "ok", "the image is current")
-        wait_until(lambda: metric(late, "image_load_failures_total") >= 2, "it tries and fails")
+        wait_until(lambda: late.metric("klamm_image_load_failures_total") >= 2, "it tries and fails")
         assert late.http.get("/readyz").status_code == 503
         assert late.authorize(SUPER_USER, action("orders")) == ["ALLOWED"]
-    with replica_on(store.dsn) as late:
+    with replica(store.dsn) as late:
         late.ready()
     updates.check(service)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.klamm import LIMIT_S, SUPER_USER, Process, acl, action, replica_on
+from tests.klamm import LIMIT_S, SUPER_USER, Process, acl, action, replica
 from tests.postgres import Postgres
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
@@ -18,7 +18,7 @@ KLAMM = str(Path(sys.executable).with_name("klamm"))
 
 @pytest.fixture(scope="module")
 def own(postgres: Postgres) -> Iterator[Process]:
-    with replica_on(postgres.new_store()) as running:
+    with replica(postgres.new_store()) as running:
         yield running.ready()
 
 

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.bodies import BODIES, refusal
-from tests.klamm import Process, acl, action, replica_on, wait_until
+from tests.klamm import Process, acl, action, replica, wait_until
 from tests.postgres import Postgres, Store, migrated, sql
-from tests.proof.e2e.probes import metric, status, verbose
+from tests.proof.e2e.probes import status, verbose
 from tests.proof.e2e.questions import ALICE, DECISIONS, ORDERS, ROOT, check_only_super_users_pass
 
 NO_TOKEN_YET = f"{uuid.uuid4()}:0"
@@ -20,13 +20,13 @@ NEEDS_THE_IMAGE = ("/v1/acls", "/v1/acls/delete", "/v1/acls/search", "/v1/config
 
 def failed_loads(service: Process, more: int) -> None:
     """Wait until the replica has tried, and failed, to load so many times more."""
-    before = metric(service, "image_load_failures_total")
-    wait_until(lambda: metric(service, "image_load_failures_total") >= before + more, "tried to load again")
+    before = service.metric("klamm_image_load_failures_total")
+    wait_until(lambda: service.metric("klamm_image_load_failures_total") >= before + more, "tried to load again")
 
 
 @pytest.mark.parametrize("allow_everyone", ["false", "true"])
 def test_without_a_database_only_super_users_are_answered_until_it_comes_up(closed: Store, allow_everyone: str) -> None:
-    with replica_on(closed.dsn, KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND=allow_everyone) as service:
+    with replica(closed.dsn, KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND=allow_everyone) as service:
         assert [status(service, path) for path in ("/livez", "/readyz", "/startupz")] == [200, 503, 503]
         check_only_super_users_pass(service)
         failed_loads(service, more=3)
@@ -42,24 +42,24 @@ def test_without_a_database_only_super_users_are_answered_until_it_comes_up(clos
 
 
 def test_what_needs_the_image_is_refused_to_super_users_too_until_it_is_there(closed: Store) -> None:
-    with replica_on(closed.dsn) as service:
+    with replica(closed.dsn) as service:
         for path in NEEDS_THE_IMAGE:
             refusal(service.http.post(path, json=BODIES[path]), 503, "AUTHORIZER_NOT_READY")
         refusal(service.http.get(f"/v1/acls/{uuid.uuid4()}"), 503, "AUTHORIZER_NOT_READY")
         later = {"context": ROOT, "actions": [ORDERS], "at_least": NO_TOKEN_YET}
         refusal(service.http.post("/v1/authorize", json=later), 503, "AUTHORIZER_NOT_READY")
         assert service.http.get("/v1/acls/count").json() == {"acl_count": -1}
-        assert metric(service, "acl_count") == -1
+        assert service.metric("klamm_acl_count") == -1
         assert {entry["source"] for entry in service.http.get("/v1/configs").json()["configs"]} == {"STARTUP"}
 
 
 def test_no_answer_is_given_from_before_the_load(store: Store) -> None:
     """The store denies alice, the start-up settings would allow everyone: she may never be allowed."""
-    with replica_on(store.dsn) as first:
+    with replica(store.dsn) as first:
         first.ready().create(acl("orders", permission_type="DENY"))
     store.server.stop()
     answers: list[tuple[int, str]] = []
-    with replica_on(store.dsn, KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND="true") as service:
+    with replica(store.dsn, KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND="true") as service:
         done = threading.Event()
 
         def ask() -> None:
@@ -80,7 +80,7 @@ def test_no_answer_is_given_from_before_the_load(store: Store) -> None:
 
 
 def test_an_unmigrated_database_is_never_ready_says_so_and_is_waited_for(database_url: str) -> None:
-    with replica_on(database_url) as service:
+    with replica(database_url) as service:
         wait_until(lambda: "run `klamm migrate`" in verbose(service), "the way out is named")
         failed_loads(service, more=3)
         assert status(service, "/readyz") == 503
@@ -96,7 +96,7 @@ def test_an_unmigrated_database_is_never_ready_says_so_and_is_waited_for(databas
 
 def test_a_database_that_does_not_exist_is_waited_for(store: Store) -> None:
     dsn = f"{store.dsn}_later"
-    with replica_on(dsn) as service:
+    with replica(dsn) as service:
         wait_until(lambda: "does not exist; create it" in verbose(service), "the way out is named")
         sql(store.dsn, f'CREATE DATABASE "{dsn.rpartition("/")[2]}"')
         migrated(dsn)
@@ -106,7 +106,7 @@ def test_a_database_that_does_not_exist_is_waited_for(store: Store) -> None:
 def test_a_wrong_password_is_told_without_telling_it(store: Store) -> None:
     login = urlsplit(store.dsn)
     wrong = store.dsn.replace(str(login.password), "canary-in-a-coal-mine")
-    with replica_on(wrong) as service:
+    with replica(wrong) as service:
         wait_until(lambda: "refused the credentials" in verbose(service), "the reason is named")
         told = [verbose(service), service.http.get("/metrics").text, service.http.get("/v1/configs").text]
         assert status(service, "/readyz") == 503
@@ -147,7 +147,7 @@ def filled(own_server: Postgres) -> str:
     own_server.start()
     dsn = own_server.new_store()
     sql(dsn, "CREATE TABLE kept AS TABLE acl_head WITH NO DATA")
-    with replica_on(dsn) as service:
+    with replica(dsn) as service:
         service.ready().create(*[acl(f"topic-{n}") for n in range(1200)])
     return dsn
 
@@ -167,7 +167,7 @@ def test_a_load_that_fails_half_way_is_never_ready_until_the_store_is_mended(
     own_server: Postgres, filled: str, damage: str
 ) -> None:
     own_server.start()
-    with damaged(filled, damage) as mend, replica_on(filled, KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND="true") as service:
+    with damaged(filled, damage) as mend, replica(filled, KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND="true") as service:
         failed_loads(service, more=2)
         assert [status(service, path) for path in ("/livez", "/readyz", "/startupz")] == [200, 503, 503]
         assert "[-]initial-load failed: not loaded; trouble: " in verbose(service)
@@ -183,7 +183,7 @@ def test_a_load_that_fails_half_way_is_never_ready_until_the_store_is_mended(
 
 def test_without_an_authorizer_everything_is_allowed_and_there_are_no_acls(closed: Store) -> None:
     """authorizer.enabled=false, with or without a database (KIP-504)."""
-    with replica_on(closed.dsn, KLAMM_AUTHORIZER_ENABLED="false") as service:
+    with replica(closed.dsn, KLAMM_AUTHORIZER_ENABLED="false") as service:
         for comes_up in (False, True):
             if comes_up:
                 closed.server.start()

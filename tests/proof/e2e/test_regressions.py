@@ -15,12 +15,12 @@ import pytest
 
 from tests.asking_again import client_of
 from tests.bodies import BODIES
-from tests.klamm import LIMIT_S, SUPER_USER, Process, acl, action, context, over_socket, replica_on
+from tests.callers import Corp, write_configuration
+from tests.klamm import LIMIT_S, SUPER_USER, Process, acl, action, context, over_socket, replica
 from tests.planted import hear
 from tests.postgres import Postgres
-from tests.proof.e2e.callers import Corp, write_configuration
 from tests.proof.e2e.outside import Outside
-from tests.proof.e2e.raw import connected
+from tests.raw import connected
 from tests.surroundings import without_ours
 
 
@@ -156,7 +156,7 @@ SQL = [
 
 
 def test_cve_2025_46569_cve_2022_23305_names_reach_the_store_as_values(migrated_database_url: str) -> None:
-    with replica_on(migrated_database_url) as service, Outside(migrated_database_url) as outside:
+    with replica(migrated_database_url) as service, Outside(migrated_database_url) as outside:
         service.ready()
         service.create(*[acl(name, f"User:{name}") for name in SQL])
         assert sorted(acl["resource_name"] for acl in service.acls()) == sorted(SQL)
@@ -178,7 +178,7 @@ WHERE datname = current_database() AND application_name LIKE 'klamm %'"""
 
 def test_openfga_pr_2425_a_crowd_of_writers_needs_no_more_connections(migrated_database_url: str) -> None:
     """Calls that each held a connection while they waited for another one waited for ever."""
-    with replica_on(migrated_database_url) as service, Outside(migrated_database_url) as outside:
+    with replica(migrated_database_url) as service, Outside(migrated_database_url) as outside:
         service.ready()
         at_rest = sum(len(outside.backends(purpose)) for purpose in ("writer", "feed", "listener"))
         most = 0
@@ -200,7 +200,7 @@ def test_openfga_pr_2425_a_crowd_of_writers_needs_no_more_connections(migrated_d
 def test_cve_2019_12399_no_route_shows_the_password_of_the_store(migrated_database_url: str) -> None:
     password = urlsplit(migrated_database_url).password
     assert password
-    with replica_on(migrated_database_url) as service:
+    with replica(migrated_database_url) as service:
         service.ready()
         told = []
         for path, body in BODIES.items():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.klamm import Process, acl, action, context, replica_on, wait_until
+from tests.klamm import Process, acl, action, context, replica, wait_until
 from tests.postgres import Frozen
 from tests.proof.e2e.crowd import Answer, Crowd, judge, question_of, seconds_until
 from tests.proof.e2e.history import History
@@ -26,13 +26,13 @@ NEVER_POLLS = {"KLAMM_FEED_POLL_MS": "300000"}
 
 @pytest.fixture
 def one(migrated_database_url: str) -> Iterator[Process]:
-    with replica_on(migrated_database_url) as service:
+    with replica(migrated_database_url) as service:
         yield service.ready()
 
 
 @pytest.fixture
 def other(migrated_database_url: str) -> Iterator[Process]:
-    with replica_on(migrated_database_url) as service:
+    with replica(migrated_database_url) as service:
         yield service.ready()
 
 
@@ -57,7 +57,7 @@ def test_a_token_of_one_replica_is_never_answered_older_by_the_other(one: Proces
 def test_a_replica_that_is_cut_off_gives_old_answers_to_none_but_who_has_no_token(
     one: Process, migrated_database_url: str
 ) -> None:
-    with relay_to(migrated_database_url) as relay, replica_on(relay.dsn, KLAMM_REQUEST_TIMEOUT_MS="500") as other:
+    with relay_to(migrated_database_url) as relay, replica(relay.dsn, KLAMM_REQUEST_TIMEOUT_MS="500") as other:
         other.ready()
         before, _ = _toggle(one, 0)
         wait_until(lambda: other.authorize("User:alice", action("orders")) == ALLOWED, "the first change shows")
@@ -76,7 +76,7 @@ def test_a_replica_that_is_cut_off_gives_old_answers_to_none_but_who_has_no_toke
 
 
 def test_a_change_shows_elsewhere_without_a_poll(one: Process, migrated_database_url: str) -> None:
-    with replica_on(migrated_database_url, **NEVER_POLLS) as other:
+    with replica(migrated_database_url, **NEVER_POLLS) as other:
         times = _arrivals(one, other.ready(), 200)
     _log_times("acknowledged -> seen elsewhere", times)
 
@@ -89,7 +89,7 @@ def test_a_change_shows_elsewhere_if_the_listening_connection_was_just_killed(
         wait_until(lambda: len(outside.backends("listener")) == 2, "both listen again")
         outside.kill("listener")
 
-    with replica_on(migrated_database_url, **settings) as other:
+    with replica(migrated_database_url, **settings) as other:
         # What is notified while nobody listens is lost for good; only the next look can find the change.
         times = _arrivals(one, other.ready(), 6, kill)
     _log_times("the same, listener just killed, polls " + ("seldom" if settings else "as usual"), times)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.klamm import Process, acl, action, replica_on, wait_until
+from tests.klamm import Process, acl, action, replica, wait_until
 from tests.postgres import Store
 from tests.proof.e2e.rolling import DELAY_S, Endpoints, Sent, Traffic
 
@@ -16,8 +16,8 @@ DRAIN_MS = 2_500
 LONGEST_S = 120.0 + REQUESTS / PER_SECOND * 4
 
 
-def replica(store: Store) -> Process:
-    return replica_on(store.dsn, KLAMM_DRAIN_MS=str(DRAIN_MS))
+def started(store: Store) -> Process:
+    return replica(store.dsn, KLAMM_DRAIN_MS=str(DRAIN_MS))
 
 
 @pytest.mark.timeout(int(LONGEST_S) + 180)
@@ -28,7 +28,7 @@ def test_a_rolling_restart_fails_no_request(store: Store) -> None:
     def enough(sent: Sent) -> bool:
         return sent.answers >= REQUESTS and restarts >= RESTARTS
 
-    replicas = [replica(store).ready() for _ in range(2)]
+    replicas = [started(store).ready() for _ in range(2)]
     replicas[0].create(acl("orders"))
     wait_until(lambda: replicas[1].authorize("User:alice", action("orders")) == ["ALLOWED"], "both know the ACL")
     began_at = time.monotonic()
@@ -40,7 +40,7 @@ def test_a_rolling_restart_fails_no_request(store: Store) -> None:
                     assert time.monotonic() - began_at < LONGEST_S
                     slot = restarts % 2
                     assert replicas[slot].stop() == 0
-                    replicas[slot] = replica(store)
+                    replicas[slot] = started(store)
                     endpoints.set(slot, replicas[slot].url)
                     wait_until(lambda new=replicas[slot].url: new in endpoints.ready, "it is in use")  # type: ignore[misc]  # the default binds the loop's variable
                     restarts += 1

@@ -26,8 +26,8 @@ from schemathesis.config import (
 )
 from schemathesis.engine import StopReason, events, from_schema
 
+from tests.callers import Corp, write_configuration
 from tests.klamm import LIMIT_S, ROOT, SUPER_USER, Process, acl, context, over_socket
-from tests.proof.e2e.callers import Corp, write_configuration
 
 SEED = 4_400_005
 """Of all that is drawn: a failure comes again."""
@@ -79,7 +79,7 @@ def run(service: Process, an_id: Callable[[], str], token: str | None = None) ->
         ),
     )
     config = SchemathesisConfig(seed=SEED, projects=ProjectsConfig(default=project))
-    # A stream has no end; tests/proof/e2e/test_watch.py is about it.
+    # A stream has no end; tests/gate/e2e/test_watch.py is about it.
     schema = schemathesis.openapi.from_path(DOCUMENT, config=config).exclude(operation_id="watch")
     found = Run(Counter(), Counter(), Counter(), [])
     with hooked(worth_making(an_id)):

@@ -1,18 +1,17 @@
 """Clients that take their time, or send without end: each is cut off, and nobody else notices."""
 
 import json
-import re
 import select
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from tests.bench.report import percentile
 from tests.bodies import BODIES
 from tests.klamm import Process, action
+from tests.raw import connected, statuses
 
 BODY = json.dumps(BODIES["/v1/authorize"]).encode()
 HEAD = b"POST /v1/authorize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -20,18 +19,6 @@ START = HEAD.replace(b"/v1/authorize", b"/v1/start")
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 LENGTH = b"Content-Length: %d\r\n\r\n" % len(BODY)
 CROWD = 500
-
-
-@contextmanager
-def connected(service: Process) -> Iterator[socket.socket]:
-    host, port = service.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        yield connection
-
-
-def statuses(reply: bytes) -> list[int]:
-    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", reply)]
 
 
 class Slow:

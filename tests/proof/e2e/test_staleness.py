@@ -3,16 +3,16 @@
 import pytest
 
 from tests.bodies import refusal
-from tests.klamm import SUPER_USER, acl, replica_on, wait_until
+from tests.klamm import SUPER_USER, acl, replica, wait_until
 from tests.postgres import Store
-from tests.proof.e2e.probes import metric, status, verbose
+from tests.proof.e2e.probes import status, verbose
 from tests.proof.e2e.questions import ALICE, DECISIONS, ORDERS, ROOT
 
 
 @pytest.mark.parametrize("set_by", ["variable", "alterConfigs"])
 def test_an_image_older_than_max_staleness_decides_for_super_users_only(store: Store, set_by: str) -> None:
     settings = {"KLAMM_MAX_STALENESS_MS": "4000"} if set_by == "variable" else {}
-    with replica_on(store.dsn, **settings) as service:
+    with replica(store.dsn, **settings) as service:
         service.ready().create(acl("orders"))
         if set_by == "alterConfigs":
             change = {"name": "max.staleness.ms", "value": "4000"}
@@ -34,16 +34,16 @@ def test_an_image_older_than_max_staleness_decides_for_super_users_only(store: S
         service.ready()
         assert service.authorize("User:alice", ORDERS) == ["ALLOWED"]
         # Nothing changes any more, and the image is as fresh as ever: looks at the feed keep it so.
-        polls = metric(service, "feed_polls_total")
-        while metric(service, "feed_polls_total") < polls + 4:
+        polls = service.metric("klamm_feed_polls_total")
+        while service.metric("klamm_feed_polls_total") < polls + 4:
             assert status(service, "/readyz") == 200
 
 
 def test_without_max_staleness_an_old_image_serves_on(store: Store) -> None:
-    with replica_on(store.dsn) as service:
+    with replica(store.dsn) as service:
         service.ready().create(acl("orders"))
         store.server.stop()
-        wait_until(lambda: metric(service, "feed_poll_failures_total") >= 3, "noticed")
+        wait_until(lambda: service.metric("klamm_feed_poll_failures_total") >= 3, "noticed")
         assert service.http.get("/readyz").text.startswith("[+]initial-load ok")
         assert "last known to equal the head" in service.http.get("/readyz").text
         assert service.authorize("User:alice", ORDERS) == ["ALLOWED"]
@@ -52,7 +52,7 @@ def test_without_max_staleness_an_old_image_serves_on(store: Store) -> None:
 
 
 def test_a_bound_that_no_image_can_keep_can_be_taken_back(store: Store) -> None:
-    with replica_on(store.dsn) as service:
+    with replica(store.dsn) as service:
         service.ready()
         for value in ("1", None):
             change = {"context": ROOT, "configs": [{"name": "max.staleness.ms", "value": value}]}

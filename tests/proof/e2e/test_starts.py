@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 
 from app.store.migrate import _LOCK_KEY
-from tests.klamm import LIMIT_S, ROOT, Process, acl, action, replica_on, wait_until
+from tests.klamm import LIMIT_S, ROOT, Process, acl, action, replica, wait_until
 from tests.planted import hear, plant_password
 from tests.proof.e2e.crowd import Answer, Crowd, answer_in, judge, question_of
 from tests.proof.e2e.keepers import Keeper
@@ -44,7 +44,7 @@ def test_two_replicas_and_four_migrations_that_start_at_once_make_one_store(data
         with Outside(database_url) as outside:
             # Held until all stand in line, so that they truly begin at once; and none may pass it.
             outside.rows("SELECT pg_advisory_lock($1)", _LOCK_KEY)
-            replicas = [pool.submit(replica_on, database_url) for _ in range(2)]
+            replicas = [pool.submit(replica, database_url) for _ in range(2)]
             migrations = [pool.submit(migrate, database_url) for _ in range(4)]
             wait_until(
                 lambda: len(outside.backends("migration")) == 4 or any(each.done() for each in migrations), "all"
@@ -70,7 +70,7 @@ _NO_ANSWERS = {"ConnectError", "ReadError", "RemoteProtocolError", "AUTHORIZER_N
 def test_replicas_that_restart_under_load_answer_rightly_or_not_at_all(migrated_database_url: str) -> None:
     keepers = [Keeper(f"keeper-{each}") for each in range(3)]
     names = [key.name for keeper in keepers for key in keeper.keys]
-    replicas = [replica_on(migrated_database_url) for _ in range(REPLICAS)]
+    replicas = [replica(migrated_database_url) for _ in range(REPLICAS)]
     try:
         urls = [replica.ready().url for replica in replicas]
         with Crowd() as crowd:
@@ -102,7 +102,7 @@ def _restart(replicas: list[Process], urls: list[str], each: int, database_url: 
     at = each % len(replicas)
     killed = each % 2 == 1
     assert replicas[at].stop(signal.SIGKILL if killed else signal.SIGTERM) == (-signal.SIGKILL if killed else 0)
-    replicas[at] = replica_on(database_url)
+    replicas[at] = replica(database_url)
     urls[at] = replicas[at].url
     replicas[at].ready()
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.klamm import Process, acl, action, context, over_socket, replica_on, wait_until
+from tests.klamm import Process, acl, action, context, over_socket, replica, wait_until
 from tests.postgres import Store, sql
-from tests.proof.e2e.probes import metric, status, verbose
+from tests.proof.e2e.probes import status, verbose
 from tests.proof.e2e.workers import ready, service_of
 
 TABLES = ("acl", "config", "acl_record", "acl_head")
@@ -39,28 +39,28 @@ def free_port() -> str:
 
 def follows(service: Process) -> None:
     wait_until(lambda: service.http.get("/readyz").text == "ok", "it follows again")
-    assert metric(service, "image_from_state_file") == 0
+    assert service.metric("klamm_image_from_state_file") == 0
 
 
 def test_a_start_without_postgresql_and_its_return(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "state"
-    with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+    with replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         service.ready().create(acl("orders"), acl("payments", permission_type="DENY", principal="User:*"))
         service.create(acl("payments"))
         kept(service, folder, "payments")
         token = service.create(acl("late"))["token"]
         kept(service, folder, "late")
-    with away(store), replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+    with away(store), replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         service.ready()
         assert "from the state file" in verbose(service)
-        assert metric(service, "image_from_state_file") == 1
+        assert service.metric("klamm_image_from_state_file") == 1
         asked = action("orders"), action("payments"), action("late"), action("other")
         assert service.authorize("User:alice", *asked, at_least=token) == ["ALLOWED", "DENIED", "ALLOWED", "DENIED"]
         assert any("started_from_state_file" in line for line in service.lines)
         service.post("/v1/acls", {"context": context(), "bindings": [acl("no")]}, status=503)
         store.server.start()
         follows(service)
-        assert metric(service, "image_loads_total") == 0
+        assert service.metric("klamm_image_loads_total") == 0
         service.create(acl("new"))
         assert service.authorize("User:alice", action("new")) == ["ALLOWED"]
 
@@ -80,7 +80,7 @@ def test_workers_all_start_from_the_file_that_one_of_them_writes(store: Store, t
 
 def test_a_store_put_back_meanwhile_is_loaded_anew(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "state"
-    with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+    with replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         token = service.ready().create(acl("orders"))["token"]
         for table in TABLES:
             sql(store.dsn, f"CREATE TABLE saved_{table} AS TABLE {table}")
@@ -90,7 +90,7 @@ def test_a_store_put_back_meanwhile_is_loaded_anew(store: Store, tmp_path: Path)
         sql(store.dsn, f"TRUNCATE {table} CASCADE")
     for table in TABLES:
         sql(store.dsn, f"INSERT INTO {table} TABLE saved_{table}")
-    with away(store), replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+    with away(store), replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         service.ready()
         assert service.authorize("User:alice", action("lost")) == ["ALLOWED"]
         store.server.start()
@@ -104,14 +104,14 @@ def test_a_store_put_back_meanwhile_is_loaded_anew(store: Store, tmp_path: Path)
 
 def test_a_file_that_is_too_old_is_no_start(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "state"
-    with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+    with replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         service.ready().create(acl("orders"))
         kept(service, folder, "orders")
     variables = {"KLAMM_STATE_PATH": str(folder), "KLAMM_STATE_MAX_AGE_MS": "1000"}
-    with away(store), replica_on(store.dsn, **variables) as service:
+    with away(store), replica(store.dsn, **variables) as service:
         wait_until(lambda: any("state_file_refused" in line for line in service.lines), "the log says so")
         assert status(service, "/readyz") == 503
-        assert metric(service, "state_file_refusals_total") == 1
+        assert service.metric("klamm_state_file_refusals_total") == 1
         store.server.start()
         service.ready()
         assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
@@ -119,7 +119,7 @@ def test_a_file_that_is_too_old_is_no_start(store: Store, tmp_path: Path) -> Non
 
 def test_another_store_s_folder_is_no_start(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "state"
-    with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+    with replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         service.ready().create(acl("orders"))
         kept(service, folder, "orders")
     nobody = f"127.0.0.1:{free_port()}"
@@ -131,7 +131,7 @@ def test_another_store_s_folder_is_no_start(store: Store, tmp_path: Path) -> Non
             wait_until(lambda: any("it is of another source" in line for line in service.lines), "the log says so")
             assert status(service, "/readyz") == 503
             service.post("/v1/authorize", {"context": context("User:alice"), "actions": [action("orders")]}, status=503)
-    with away(store), replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+    with away(store), replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
         assert service.ready().authorize("User:alice", action("orders")) == ["ALLOWED"]
 
 
@@ -144,13 +144,13 @@ def test_a_follower_starts_while_its_upstream_is_away_and_follows_it_again(store
         address = root.url
     with over_socket("--upstream", address, settings={"KLAMM_STATE_PATH": str(folder)}) as follower:
         follower.ready()
-        assert metric(follower, "image_from_state_file") == 1
+        assert follower.metric("klamm_image_from_state_file") == 1
         assert follower.authorize("User:alice", action("orders"), action("new")) == ["ALLOWED", "DENIED"]
         with over_socket("--port", port, settings={"KLAMM_DATABASE_URL": store.dsn}) as root:
             token = root.ready().create(acl("new"))["token"]
             assert follower.authorize("User:alice", action("new"), at_least=token) == ["ALLOWED"]
             follows(follower)
-            assert metric(follower, "image_loads_total") == 0
+            assert follower.metric("klamm_image_loads_total") == 0
 
 
 def test_a_file_sealed_with_another_key_is_no_start(store: Store, tmp_path: Path) -> None:
@@ -158,14 +158,14 @@ def test_a_file_sealed_with_another_key_is_no_start(store: Store, tmp_path: Path
     key.write_text("k" * 64)
     key.chmod(0o600)
     variables = {"KLAMM_STATE_PATH": str(folder), "KLAMM_STATE_HMAC_KEY_FILE": str(key)}
-    with replica_on(store.dsn, **variables) as service:
+    with replica(store.dsn, **variables) as service:
         service.ready().create(acl("orders"))
         kept(service, folder, "orders")
     with away(store):
-        with replica_on(store.dsn, **variables) as service:
+        with replica(store.dsn, **variables) as service:
             assert service.ready().authorize("User:alice", action("orders")) == ["ALLOWED"]
         key.write_text("x" * 64)
-        with replica_on(store.dsn, **variables) as service:
+        with replica(store.dsn, **variables) as service:
             wait_until(lambda: any("state_file_refused" in line for line in service.lines), "the log says so")
             assert status(service, "/readyz") == 503
             assert (folder / "image.ndjson.refused").exists()

@@ -18,7 +18,7 @@ from app.metrics.declared import Metrics
 from app.runtime.options import RuntimeOptions
 from app.runtime.state.reading import Restored, restore
 from app.settings.model import Settings
-from tests.klamm import Process, acl, action, context, replica_on, wait_until
+from tests.klamm import Process, acl, action, context, replica, wait_until
 from tests.postgres import Store, sql
 
 ROUNDS = 12
@@ -67,7 +67,7 @@ def restored(folder: Path, store: Store) -> Restored | None:
 def test_killed_again_and_again_while_it_is_written(store: Store, tmp_path: Path) -> None:
     folder, newest = tmp_path / "state", -1
     for number in range(ROUNDS):
-        service = replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)).ready()
+        service = replica(store.dsn, KLAMM_STATE_PATH=str(folder)).ready()
         changes = Changes(service, number)
         # The first snapshot is written right after the load; bookmarks come each 10 s.
         wait_until((folder / "image.ndjson").exists, "the first state file")
@@ -85,7 +85,7 @@ def test_killed_again_and_again_while_it_is_written(store: Store, tmp_path: Path
         assert not (folder / "image.ndjson.refused").exists()
     store.server.stop()
     try:
-        with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+        with replica(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
             assert service.ready().authorize("User:alice", action("no-such")) == ["DENIED"]
     finally:
         store.server.start()

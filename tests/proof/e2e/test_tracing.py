@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.callers import Corp, write_configuration
 from tests.collector import Collector, KeptSpan
 from tests.klamm import action, context, over_socket
 from tests.planted import plant
-from tests.proof.e2e.callers import Corp, write_configuration
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

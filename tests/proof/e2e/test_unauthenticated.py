@@ -11,9 +11,9 @@ import pytest
 
 from tests.bench.clients import Clients, asking
 from tests.bench.load import connect, post, status_from, status_of
+from tests.callers import Corp, write_configuration
 from tests.klamm import LIMIT_S, Process, action, context, over_socket
 from tests.postgres import Postgres
-from tests.proof.e2e.callers import Corp, write_configuration
 
 UNKNOWN = 1_200
 EACH = 60

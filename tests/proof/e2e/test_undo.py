@@ -17,7 +17,7 @@ from app.client.undo import command as undo
 from app.core.kafka.bindings import rfc3339
 from app.formats.command_errors import UsageError
 from tests.client_runs import Run, run
-from tests.klamm import SUPER_USER, Json, Process, acl, action, context, replica_on, wait_until
+from tests.klamm import SUPER_USER, Json, Process, acl, action, context, replica, wait_until
 from tests.postgres import Postgres
 
 
@@ -30,7 +30,7 @@ NEXT_YEAR = rfc3339(store_time().replace(microsecond=0) + timedelta(days=365))
 
 @pytest.fixture(scope="module")
 def own(postgres: Postgres) -> Iterator[Process]:
-    with replica_on(postgres.new_store()) as running:
+    with replica(postgres.new_store()) as running:
         yield running.ready()
 
 
@@ -194,7 +194,7 @@ def test_a_plan_of_it_can_be_reviewed(company: Process, tmp_path: Path) -> None:
 
 def test_a_range_goes_over_several_epochs(postgres: Postgres) -> None:
     dsn = postgres.new_store()
-    with replica_on(dsn) as first, replica_on(dsn) as second:
+    with replica(dsn) as first, replica(dsn) as second:
         first.ready().create(acl("kept"))
         before = everything(first)
         begun = first.create(acl("a"))["token"]

@@ -14,7 +14,7 @@ from app.client.http.service import Service as Client
 from app.client.plan import apply
 from app.client.undo import command as undo
 from tests.client_runs import Run, run
-from tests.klamm import SUPER_USER, Json, Process, acl, context, replica_on, wait_until
+from tests.klamm import SUPER_USER, Json, Process, acl, context, replica, wait_until
 from tests.postgres import Postgres
 
 BOB = "User:bob"
@@ -25,7 +25,7 @@ RANGE = re.compile(r"klamm undo (\S+\.\.\S+)")
 
 @pytest.fixture(scope="module")
 def own(postgres: Postgres) -> Iterator[Process]:
-    with replica_on(postgres.new_store()) as running:
+    with replica(postgres.new_store()) as running:
         yield running.ready()
 
 

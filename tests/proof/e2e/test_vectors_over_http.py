@@ -9,7 +9,7 @@ import pytest
 from app.core.kafka.validation import validate_new_acl
 from tests.gate.differential.test_validation import FIVE, MAPPED, MAPPED_FILTERS, with_future_words
 from tests.images import acl_of
-from tests.klamm import Json, Process, context, over_socket, replica_on
+from tests.klamm import Json, Process, context, over_socket, replica
 from tests.postgres import Postgres
 from tests.vectors.loader import Line, lines
 
@@ -35,7 +35,7 @@ DESCRIBE, DESCRIBE_TOKENS = 8, 14
 
 @pytest.fixture(scope="module")
 def service(postgres: Postgres) -> Iterator[Process]:
-    with replica_on(postgres.new_store(), KLAMM_SUPER_USERS=ADMIN_OF_THE_TEST) as service:
+    with replica(postgres.new_store(), KLAMM_SUPER_USERS=ADMIN_OF_THE_TEST) as service:
         yield service.ready()
 
 

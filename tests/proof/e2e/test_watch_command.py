@@ -16,7 +16,7 @@ from app.cli.verify import load as load_verify
 from app.client.watch import command as watch
 from app.formats.command_errors import CommandError
 from tests.client_runs import run
-from tests.klamm import ROOT, SUPER_USER, Process, acl, context, over_socket, replica_on, wait_until
+from tests.klamm import ROOT, SUPER_USER, Process, acl, context, over_socket, replica, wait_until
 from tests.postgres import Postgres
 
 KLAMM = [sys.executable, "-c", "import sys; from app.cli.entry_point import main; sys.exit(main(sys.argv[1:]))"]
@@ -105,7 +105,7 @@ def test_what_it_keeps_as_json_is_what_verify_proves(service: Process, tmp_path:
 
 def test_it_follows_and_keeps_what_verify_proves_over_several_epochs(postgres: Postgres, tmp_path: Path) -> None:
     dsn = postgres.new_store()
-    with replica_on(dsn) as first, replica_on(dsn) as second:
+    with replica(dsn) as first, replica(dsn) as second:
         create(first.ready(), "one")
         with watching(first.url, tmp_path, "--snapshot", "--output", "json", "--bookmarks") as shown:
             shown.until('"synced"')
@@ -136,7 +136,7 @@ def test_it_outlives_the_service_and_loses_nothing(tmp_path: Path) -> None:
     with Postgres(tmp_path / "data") as server:
         server.start()
         dsn = server.new_store()
-        with replica_on(dsn) as first:
+        with replica(dsn) as first:
             port = first.ready().url.rpartition(":")[2]
             with watching(first.url, tmp_path, "--bookmarks") as shown:
                 shown.until("no more changes up to")

@@ -15,7 +15,7 @@ import httpx
 from app.rest.callers.token_file import add_token
 from tests.klamm import LIMIT_S, Json, Process, acl, over_socket, wait_until
 from tests.planted import plant
-from tests.proof.e2e.test_watch import WATCH, Stream, token_of
+from tests.watching import WATCH, Stream, token_of
 
 READERS = 400
 ACLS = 10_000

@@ -20,7 +20,7 @@ from app.formats.database_url import DatabaseUrl
 from app.store.engine import STAYS, connect
 from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
-from tests.patient import PATIENT
+from tests.store_on_postgres import PATIENT
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 PAGE = Path(__file__).parents[3] / "docs" / "database.md"

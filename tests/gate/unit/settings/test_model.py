@@ -71,6 +71,15 @@ def test_dotted_keys_and_tables_of_the_file_are_properties() -> None:
     assert settings.allow_everyone_if_no_acl_found
 
 
+def test_where_callers_are_configured_the_console_has_to_be_switched_on() -> None:
+    assert read_settings().has_console
+    callers = 'tokens.file = "tokens"\n[callers.root]\nrole = "admin"\nprincipal = "User:admin"'
+    _toml(callers)
+    assert not read_settings().has_console
+    _toml(f"console.enabled = true\n{callers}")
+    assert read_settings().has_console
+
+
 def test_settings_can_not_be_changed() -> None:
     with pytest.raises(ValidationError):
         read_settings().port = 1  # type: ignore[misc]  # that is the point
