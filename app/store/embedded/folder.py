@@ -140,6 +140,8 @@ class DataFolder:
                 f"`{self.path}` is a data folder of PostgreSQL itself; name a folder of Klamm's own with --data-dir"
             )
         owners = (os.geteuid(),)
+        # A first start that was killed may have left them to initdb's account. The next one removes them unread.
+        made_anew = (self.unfinished,) if self.cluster.exists() else (self.unfinished, self.password_file)
         for path in (*(self.path / name for name in _FILES), self.cluster, self.unfinished):
             try:
                 facts = path.lstat()
@@ -152,7 +154,7 @@ class DataFolder:
                     f"`{path}` should be a {'file' if is_file else 'folder'}, but is {kind}; remove it, or "
                     f"{_OTHER_PLACE}"
                 )
-            if path != self.unfinished:  # initdb's account may have left that one; it is made anew
+            if path not in made_anew:
                 _refuse_owner(path, facts, owners if is_file or owners != (0,) else (0, *OWN_IDS))
 
     def _read(self, name: str) -> str:

@@ -229,6 +229,21 @@ async def test_an_unfinished_cluster_is_made_anew(data_dir: Path) -> None:
     assert not (data_dir / "postgres.new").exists()
 
 
+@as_root
+async def test_a_first_start_that_was_killed_is_made_anew_with_another_password(data_dir: Path) -> None:
+    # Earlier versions gave the password to initdb's account until the cluster was made.
+    (data_dir / "postgres.new" / "base").mkdir(parents=True)
+    (data_dir / "password").write_text("given-away\n")
+    for path in (data_dir / "password", data_dir / "postgres.new"):
+        os.chown(path, pwd.getpwnam("nobody").pw_uid, -1)
+    with EmbeddedPostgres(data_dir) as server:
+        assert await _ask(server.dsn, "SELECT 1") == 1
+        password = (data_dir / "password").read_text().strip()
+        assert f":{password}@" in server.dsn
+    assert password != "given-away"
+    assert (data_dir / "password").stat().st_uid == 0
+
+
 def test_data_of_another_major_version_is_refused(data_dir: Path) -> None:
     with EmbeddedPostgres(data_dir):
         pass

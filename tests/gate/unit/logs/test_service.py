@@ -267,6 +267,34 @@ def test_a_log_that_nobody_reads_holds_up_nobody(monkeypatch: pytest.MonkeyPatch
     assert sum(line.get("lines", 0) for line in told) == 4
 
 
+class DropsMore(JsonFormatter):
+    """Each time until `drops` is empty, that many lines find no room while one is made that tells of others."""
+
+    def __init__(self, *drops: int) -> None:
+        super().__init__()
+        self._drops = list(drops)
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.msg == "log_lines_left_out" and self._drops:
+            for _ in range(self._drops.pop(0)):
+                _LOG.info("no_room", extra={"long": "y" * 2_000})
+        return super().format(record)
+
+
+def test_lines_that_are_left_out_while_others_are_told_of_are_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "_CAPACITY", 1_000)
+    with piped() as (pipe, _):
+        logging.root.handlers[0].setFormatter(DropsMore(2))
+        _LOG.info("no_room", extra={"long": "y" * 2_000})
+        for event in ("one", "two", "three"):
+            _LOG.info(event)
+        told = events_until(pipe, "three")
+    assert [(line["event"], line.get("lines")) for line in told] == [
+        *(("log_lines_left_out", 1), ("one", None)),
+        *(("log_lines_left_out", 2), ("two", None), ("three", None)),
+    ]
+
+
 def test_a_line_longer_than_a_pipe_waits_for_its_reader() -> None:
     with piped() as (pipe, _):
         text = "y" * 60_000

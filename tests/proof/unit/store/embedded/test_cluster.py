@@ -101,6 +101,14 @@ def test_a_failed_attempt_is_followed_by_a_fresh_one(folder: DataFolder, tmp_pat
     assert [path.name for path in folder.cluster.iterdir()] == ["whole"]
 
 
+def test_a_fresh_attempt_has_a_password_of_its_own(folder: DataFolder, tmp_path: Path) -> None:
+    with pytest.raises(EmbeddedPostgresError):
+        prepare_cluster(folder, Launcher(), _binaries(tmp_path / "broken", "exit 1"))
+    first = folder.password()
+    prepare_cluster(folder, Launcher(), _binaries(tmp_path / "mended", "true"))
+    assert folder.password() not in ("", first)
+
+
 def test_the_password_is_on_file_before_initdb_takes_it(folder: DataFolder, tmp_path: Path) -> None:
     initdb = 'for word in "$@"; do case $word in --pwfile=*) cat "${word#--pwfile=}" > "$PGDATA/taken";; esac; done'
     prepare_cluster(folder, Launcher(), _binaries(tmp_path / "bin", initdb))

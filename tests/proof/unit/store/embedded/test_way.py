@@ -187,6 +187,16 @@ def test_what_is_somebody_else_s_in_the_folder_is_refused(tmp_path: Path, name: 
 
 
 @as_root
+@pytest.mark.parametrize("name", ["password", "postgres.new"])
+def test_what_a_first_start_that_was_killed_gave_away_is_no_hindrance(tmp_path: Path, name: str) -> None:
+    data = held(tmp_path / "data")
+    (data / "password").write_text("given\n")
+    (data / "postgres.new").mkdir()
+    os.chown(data / name, NOBODY, -1)
+    held(data)
+
+
+@as_root
 @pytest.mark.parametrize("owner", [0, OWN_IDS[0], OWN_IDS[-1]])
 def test_root_s_cluster_may_belong_to_an_id_of_its_own(tmp_path: Path, owner: int) -> None:
     data = held(tmp_path / "data")
