@@ -52,10 +52,12 @@ def find_tests(inputs: Inputs, folder: str, tests: Iterable[str], changed: Itera
     Specific is what is near to the file, then what bears its name, then what has few inputs.
     """
     met: dict[str, list[tuple[int, bool, int, str]]] = {file: [] for file in changed}
+    areas = {file: [f"{folder}/{tests}" for files, tests in _AREAS if fnmatchcase(file, files)] for file in met}
     for test in tests:
         distances = inputs.distances(test)
         for file, tests_of_file in met.items():
-            distance = min(distances.get(file, math.inf), _distance_by_area(file, folder, test))
+            is_of_area = any(fnmatchcase(test, tests) for tests in areas[file])
+            distance = min(distances.get(file, math.inf), _OF_AREA if is_of_area else math.inf)
             if distance < math.inf:
                 tests_of_file.append((int(distance), not _bears_name(test, file), len(distances), test))
     return {file: [test for *_, test in sorted(tests_of_file)] for file, tests_of_file in met.items()}
@@ -68,11 +70,6 @@ def rank(met: Mapping[str, Sequence[str]]) -> list[str]:
         for place, test in enumerate(tests_of_file):
             best[test] = min(place, best.get(test, place))
     return sorted(best, key=lambda test: (best[test], test))
-
-
-def _distance_by_area(file: str, folder: str, test: str) -> float:
-    is_of_area = any(fnmatchcase(file, files) and fnmatchcase(test, f"{folder}/{tests}") for files, tests in _AREAS)
-    return _OF_AREA if is_of_area else math.inf
 
 
 def _bears_name(test: str, file: str) -> bool:
