@@ -34,13 +34,14 @@ _PATIENCE_S = 600.0
 
 
 @functools.cache
-def java_options() -> str:
+def java_options(*, makes_archive: bool = True) -> str:
     """Options of a JVM that lives for a few jobs.
 
     A third of its time would go into loading Spark's classes: they come from an archive, which the first run of the
-    suite makes beside this Python's packages. Without the archive all is the same, and slower.
+    suite makes beside this Python's packages, unless it is not worth it for one test. Without the archive all is the
+    same, and slower.
     """
-    archive = _archive()
+    archive = _archive(makes=makes_archive)
     return _JAVA if archive is None else f"{_JAVA} -XX:SharedArchiveFile={archive} {_SILENT}"
 
 
@@ -48,13 +49,15 @@ _SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """Of an archive that does not fit Java would warn on standard output."""
 
 
-def _archive() -> Path | None:
+def _archive(*, makes: bool) -> Path | None:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=None if home is None else str(Path(home, "bin")))
     if java is None:
         return None
     known = f"{Path(java).resolve()} {version('pyspark')} {_TRAINING.read_text()} {_JAVA}"
     archive = Path(sys.prefix, f"spark-{hashlib.sha256(known.encode()).hexdigest()[:12]}.jsa")
+    if not makes:
+        return archive if archive.exists() else None
     with archive.with_suffix(".lock").open("w") as lock, contextlib.suppress(BlockingIOError):
         # While another worker makes it, this one does without.
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
