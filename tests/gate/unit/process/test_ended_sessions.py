@@ -83,7 +83,3 @@ async def _connected(roster: Roster, number: int) -> Siblings:
     found = Siblings(there, -1, lambda: None)
     await found.open(PROBE)
     return found
-
-
-def test_workers_are_numbered_from_1() -> None:
-    assert [worker.number for worker in Roster(3)] == [1, 2, 3]
