@@ -99,6 +99,7 @@ async def test_the_first_worker_that_takes_connections_lets_serving_begin_once()
                 await worker.channel.ask(subject, timeout_s=60)
             await until(partial(operator.contains, worker.told, "listen"))
             assert served == [True] * (worker is not workers[0])
-            await worker.channel.ask("listening", timeout_s=60)
-            await until(lambda: bool(served), "serving begins")
-    assert served == [True]
+            # The second answer comes when what the first one set off has begun.
+            for _ in range(2):
+                await worker.channel.ask("listening", timeout_s=60)
+            assert served == [True]
