@@ -100,10 +100,12 @@ class Search:
             red = _RED.search(said)
             if status not in {_RED_STATUS, _INTERRUPTED_STATUS} or red is None:
                 raise RuntimeError(f"pytest ended with status {status} on {fault.name}:\n{said[-3000:]}")
-            is_by_chance = self._run([red["test"]], [])[0] != _GREEN_STATUS
-            found = _UNCERTAIN if is_by_chance else level.rpartition("/")[2]
-            words = f"{red['test']}, red without the fault as well" if is_by_chance else red["test"]
-            return Outcome(fault, found, words, time.monotonic() - begun)
+            again, said = self._run([red["test"]], [])
+            if again != _GREEN_STATUS:
+                print(f"{red['test']}, without the fault, status {again}:\n{said[-3000:]}", file=sys.stderr, flush=True)
+                words = f"{red['test']}, red without the fault as well"
+                return Outcome(fault, _UNCERTAIN, words, time.monotonic() - begun)
+            return Outcome(fault, level.rpartition("/")[2], red["test"], time.monotonic() - begun)
         return Outcome(fault, _NOT_FOUND, "", time.monotonic() - begun)
 
     def _run(self, tests: Sequence[str], workers: Sequence[str]) -> tuple[int, str]:

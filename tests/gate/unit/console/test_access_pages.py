@@ -298,3 +298,12 @@ async def test_an_acl_that_is_there_keeps_its_owner_unless_another_is_named(
         (row,) = [each for each in (await browser.go("/console/acls")).text.splitlines() if "User:bob" in each]
         assert row.endswith(shown)
     assert service.authorizer.image.acl_count == 1
+
+
+async def test_of_many_names_60_are_shown_to_begin_with(service: InProcess, browser: Browser) -> None:
+    names = [f"topic-{number:03}" for number in range(61)]
+    await service.create(*(acl(name, f"User:of-{name}") for name in names))
+    resources = (await browser.go("/console/resource")).text
+    assert [name for name in names if name in resources] == names[:60]
+    principals = (await browser.go("/console/principal")).text
+    assert [name for name in names if f"User:of-{name}" in principals] == names[:60]

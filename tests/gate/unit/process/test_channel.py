@@ -2,13 +2,15 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 
 from app.process.channel import Channel, NoAnswerError
+from tests.klamm import until
 
 Hear = Callable[[str, Any], Awaitable[object]]
 
@@ -132,4 +134,34 @@ async def test_what_is_no_line_of_a_channel_ends_it(caplog: pytest.LogCaptureFix
         there.sendall(b"GET / HTTP/1.1\r\n")
         await asyncio.wait_for(one.closed.wait(), 30)
         await one.close()
+    assert caplog.messages == ["channel_broken"]
+
+
+def _is_over(end: Channel, heard: Sequence[object]) -> bool:
+    return bool(heard) or end.closed.is_set()
+
+
+async def test_a_line_may_have_8_mib_and_a_longer_one_ends_the_channel(
+    subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture
+) -> None:
+    most = 8 * 1024 * 1024
+    for size, is_read in [(most, True), (most + 1, False)]:
+        heard = list[int]()
+
+        async def hear(_: str, detail: Any, heard: list[int] = heard) -> object:  # noqa: ANN401 - JSON
+            heard.append(len(detail))
+            return None
+
+        with subtests.test(size=size):
+            here, there = socket.socketpair()
+            there.settimeout(0)
+            one = Channel(here, hear)
+            with there:
+                await one.open()
+                begins, ends = b'{"subject":"x","detail":"', b'"}'
+                text = b"y" * (size - len(begins + ends))
+                await asyncio.get_running_loop().sock_sendall(there, begins + text + ends + b"\n")
+                await until(partial(_is_over, one, heard))
+                await one.close()
+            assert heard == ([len(text)] if is_read else [])
     assert caplog.messages == ["channel_broken"]

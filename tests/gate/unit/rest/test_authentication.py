@@ -14,7 +14,7 @@ from app.core.kafka.errors import ClusterAuthorizationException, SaslAuthenticat
 from app.formats.command_errors import UsageError
 from app.metrics.declared import Metrics
 from app.rest.callers import authentication, static_tokens
-from app.rest.callers.authentication import Callers, Credentials
+from app.rest.callers.authentication import Callers, Credentials, shows_one_at_most
 from app.rest.callers.jwt_tokens import JwtVerifier, VerifiedToken
 from app.rest.callers.roles import DECIDERS, FULL, Caller, Role, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
@@ -296,3 +296,11 @@ async def test_a_change_that_could_not_be_read_is_read_later(tmp_path: Path, mon
         await it.unknown_by(f"Bearer {old}")
         with pytest.raises(SaslAuthenticationException):
             await it.ask(f"Bearer {old}")
+
+
+def test_of_several_authorization_headers_none_is_looked_up_among_those_that_are_remembered() -> None:
+    shown, other = (b"authorization", b"Bearer a"), (b"host", b"k")
+    for headers in ([], [shown], [other] * 3, [other, shown, other]):
+        assert shows_one_at_most(headers)
+    for headers in ([shown] * 2, [shown, other, (b"authorization", b"Bearer b")]):
+        assert not shows_one_at_most(headers)

@@ -572,6 +572,17 @@ async def test_a_disk_that_never_answers_keeps_nobody_from_the_source(
     await _refused(tmp_path, store)
 
 
+@in_virtual_time
+async def test_who_writes_the_file_is_no_reader_among_the_others(tmp_path: Path) -> None:
+    store = filled("a")
+    async with keeping(store, state_in(tmp_path)) as authorizer:
+        await until_ready(authorizer)
+        await until_true(lambda: authorizer.metrics.state_file_timestamp_seconds > 0)
+        store.commit([create("b")])
+        await until_kept(tmp_path, store)
+        assert authorizer.metrics.watch_readers == 0
+
+
 def _whys(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [vars(each)["why"] for each in caplog.records if each.getMessage() == "state_file_refused"]
 

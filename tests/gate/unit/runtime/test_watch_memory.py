@@ -8,9 +8,11 @@ import pytest
 from app.core.records import Record
 from app.runtime.watch import recent
 from app.runtime.watch.lines import Line
+from tests.chains import put
 from tests.fakes import FakeStore
 from tests.gate.unit.runtime.test_watch import behind, equals, reading
 from tests.klamm import authorizer_on, until
+from tests.updates import topic
 from tests.virtual_time import in_virtual_time
 from tests.world import OPTIONS, create
 
@@ -56,3 +58,22 @@ async def test_texts_that_are_not_encoded_are_bounded_like_lines(monkeypatch: py
         async with reading(authorizer, behind(store, 10)) as it:
             await until(lambda: it.offset == 50)
         assert len(it.seen.records) == 40
+
+
+async def test_what_follows_an_offset_counts_once_it_is_encoded_and_what_was_dropped_is_far_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recent, "MAX_RECORDS", 2)
+    store, memory = FakeStore(), recent.RecentTransactions()
+    assert not memory.has_after(0)
+    for number in range(4):
+        records = store.chained([put(topic(f"t{number}"), number)])
+        store.append(records)
+        memory.append(store.epoch, records, None)
+    memory.trim(is_read=True)
+    assert memory.first == 3
+    assert [memory.has_after(offset) for offset in (2, 3, 4)] == [False, False, False]
+    await memory.encode()
+    assert [memory.has_after(offset) for offset in (2, 3, 4)] == [True, True, False]
+    assert [memory.is_behind(offset, recent.MAX_BYTES) for offset in (0, 1, 2, 3, 4)] == [True, True, *[False] * 3]
+    assert [memory.is_behind(offset, 0) for offset in (2, 3, 4)] == [True, False, False]

@@ -14,6 +14,8 @@ from app.client.http.replies import ServiceError
 from app.client.why import _access_options, print_explanation
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.formats.command_errors import UsageError
+from tests.client_runs import run
+from tests.scripted_server import ScriptedServer, reply
 
 ASKED = Asked("User:bob", AclOperation.READ, ResourceType.TOPIC, "orders", "10.1.2.3")
 NOTHING: dict[str, Any] = {
@@ -227,3 +229,18 @@ def test_ends_and_owners_are_shown() -> None:
     shown = printed(acl=ending, matching_acls=[ending, acl()], matching_acl_count=2, near_misses=[miss])
     assert shown.count('on topic:orders until 2999-12-01T18:00:00Z, owner "orders \\u202eteam"\n') == 2
     assert "from 10.9.9.9 on topic:orders until 2000-01-01T00:00:00Z\n" in shown
+
+
+def test_a_question_is_asked_of_the_service_and_its_answer_is_shown() -> None:
+    words = ("User:bob", "READ", "topic:orders", "--host", "10.1.2.3", "--as", "User:admin")
+    with ScriptedServer(reply(results=[NOTHING], token="e:7")) as server:
+        told = run(why, [*words, "--klamm", server.url])
+        judged = run(why, [*words, "--klamm", server.url, "--exit-code", "--output", "json"])
+    assert (told.code, judged.code) == (0, 4)
+    assert "DENIED" in told.text
+    assert (judged.json["principal"], judged.json["result"], judged.json["token"]) == ("User:bob", "DENIED", "e:7")
+    for asked in server.seen:
+        assert asked.path == "/v1/explain"
+        assert asked.body["about"] == {"principal": "User:bob", "client_address": "10.1.2.3"}
+        action = {"operation": "READ", "resource_type": "TOPIC", "resource_name": "orders"}
+        assert asked.body["actions"] == [action]

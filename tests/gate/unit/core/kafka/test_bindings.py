@@ -1,11 +1,12 @@
 import operator
+from datetime import UTC, datetime
 from itertools import combinations
 from typing import Any
 from uuid import UUID
 
 from hypothesis import given
 
-from app.core.kafka.bindings import AclBinding, StandardAcl, canonical_fields
+from app.core.kafka.bindings import AclBinding, NewAcl, StandardAcl, canonical_fields
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from tests.strategies import binding_lists, bindings
 
@@ -79,3 +80,17 @@ def test_only_bindings_equal_a_binding() -> None:
     assert operator.ne(BINDING, fields)
     assert not operator.eq(BINDING, fields)
     assert fields not in {BINDING: 1}
+
+
+def test_terms_that_are_given_later_stand_and_those_that_are_not_stay() -> None:
+    end, later_end = (datetime(year, 1, 1, tzinfo=UTC) for year in (2030, 2031))
+    first = NewAcl(BINDING, end, "a")
+    for later, both in [
+        (NewAcl(BINDING), first),
+        (NewAcl(BINDING, owner="b"), NewAcl(BINDING, end, "b")),
+        (NewAcl(BINDING, owner=None), NewAcl(BINDING, end, None)),
+        (NewAcl(BINDING, later_end), NewAcl(BINDING, later_end, "a")),
+        (NewAcl(BINDING, None), NewAcl(BINDING, None, "a")),
+    ]:
+        assert first.then(later) == both
+        assert NewAcl(BINDING).then(later) == later
