@@ -19,6 +19,21 @@ from tests.proof.kafka.tools import Said, Tools
 
 _READ = ("--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders")
 _WRITE = ("--allow-principal", "User:bob", "--producer", "--topic", "orders")
+_CAROL = ("--allow-principal", "User:carol", "--allow-host")
+_CONSUMES = (*_CAROL, "127.0.0.0/8", "--consumer", "--topic", "orders", "--group", "billing")
+_PRODUCES = (*_CAROL, "127.0.0.0/8", "--producer", "--topic", "orders")
+_ELSEWHERE = (*_CAROL, "10.0.0.0/8", "--operation", "Read", "--topic", "secret")
+
+
+@dataclass
+class _Carol:
+    """She has rights on one of two topics and one of two groups, as a client from a range of addresses."""
+
+    consumed: Said
+    topics: Said
+    groups: Said
+    sent: Said
+    revoked: Said
 
 
 @dataclass
@@ -35,6 +50,7 @@ class _Told:
     back: AclsSaid
     count_at_klamm: int
     comments: set[str | None]
+    carol: _Carol
 
 
 def _settings(scene: Scene, folder: Path) -> tuple[str, ...]:
@@ -70,6 +86,22 @@ def _comments(scene: Scene) -> set[str | None]:
     return found
 
 
+def _tell_of_carol(tools: Tools, acls: AclsTool) -> _Carol:
+    rights = (_CONSUMES, _PRODUCES, _ELSEWHERE)
+    assert tools.run("topics", BROKER, "--create", "--topic", "secret").code == 0
+    assert [acls.run("--add", *each).exit for each in rights] == [0, 0, 0]
+    consumed = tools.consume("carol", "orders", "billing")
+    assert tools.consume(BROKER, "orders", "audit").lines == {"one"}
+    topics, groups = tools.run("topics", "carol", "--list"), tools.run("groups", "carol", "--list")
+    with tools.open_producer("carol", "orders") as producer:
+        producer.enter("before")
+        sent = tools.read(BROKER, "orders", "1")
+        assert [acls.run("--remove", "--force", *each).exit for each in rights] == [0, 0, 0]
+        producer.enter("after")
+        revoked = producer.end()
+    return _Carol(consumed, topics, groups, sent, revoked)
+
+
 def _tell(scene: Scene, broker: Broker, authorizer: Authorizer, folder: Path) -> _Told:
     tools = Tools(authorizer.kafka, broker.address, folder)
     with broker, AclsTool(authorizer.kafka, broker.address, folder) as acls:
@@ -82,6 +114,7 @@ def _tell(scene: Scene, broker: Broker, authorizer: Authorizer, folder: Path) ->
         read = tools.read("alice", "orders")
         removed = acls.run("--remove", "--force", *_READ)
         revoked = tools.read("alice", "orders")
+        carol = _tell_of_carol(tools, acls)
         comments = _comments(scene)
     scene.service.stop()
     with broker, AclsTool(authorizer.kafka, broker.address, folder) as acls:
@@ -96,7 +129,7 @@ def _tell(scene: Scene, broker: Broker, authorizer: Authorizer, folder: Path) ->
         back = acls.run("--list", "--topic", "orders")
         count = len(scene.service.acls())
     return _Told(
-        before, added, read, removed, revoked, away_bob, away_alice, away_added, away_log, back, count, comments
+        before, added, read, removed, revoked, away_bob, away_alice, away_added, away_log, back, count, comments, carol
     )
 
 
@@ -107,6 +140,19 @@ def test_an_acl_that_is_added_holds_at_once_and_one_that_is_removed_does_not(tol
     assert "one" in told.read.lines
     assert told.removed.exit == 0, told.removed
     assert told.revoked.refusals
+
+
+def test_who_has_few_rights_sees_the_topics_and_groups_of_these_alone(told: _Told) -> None:
+    assert (told.carol.topics.lines, told.carol.groups.lines) == ({"orders"}, {"billing"}), told.carol
+
+
+def test_an_acl_for_a_range_of_hosts_holds_for_a_client_in_it(told: _Told) -> None:
+    assert (told.carol.consumed.lines, told.carol.consumed.refusals) == ({"one"}, set()), told.carol
+
+
+def test_what_is_revoked_is_refused_to_a_producer_that_is_open(told: _Told) -> None:
+    assert told.carol.sent.lines == {"before"}, told.carol.sent
+    assert "TopicAuthorizationException" in told.carol.revoked.refusals, told.carol.revoked
 
 
 def test_klamm_knows_who_asked_for_the_change(told: _Told) -> None:

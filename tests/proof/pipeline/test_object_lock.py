@@ -2,99 +2,30 @@
 
 import hashlib
 import os
+import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
-from pyspark import SparkConf
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.home_lock import OBJECT, home_lock, object_lock
-from app.pipeline.spark.java import find_java
-from app.pipeline.spark.local_cache import cache_folder
+from tests.proof.pipeline.s3a import SECRET, s3_variables, s3a_jars, small_jvm
 from tests.proof.pipeline.small_s3 import SmallS3, small_s3
 
 pytestmark = pytest.mark.timeout(900)
 
 _PATIENCE_S = 300
-_SECRET = "klamm-secret-of-the-store"
-_SDK = "2.35.4"
-_PACKAGES = (
-    "org.apache.hadoop:hadoop-aws:3.5.0",
-    *(f"software.amazon.awssdk:{name}:{_SDK}" for name in ("apache-client", "netty-nio-client", "s3", "sts")),
-    f"software.amazon.awssdk:s3-transfer-manager:{_SDK}",
-)
-# Spark has the first three, and the bundle is the SDK's parts for all of Amazon's services: 0.6 GB.
-_EXCLUDED = (
-    "org.apache.hadoop:hadoop-client-api",
-    "org.apache.hadoop:hadoop-common",
-    "org.slf4j:slf4j-api",
-    "software.amazon.awssdk:bundle",
-)
-
-
-@contextmanager
-def _jvm(settings: dict[str, str]) -> Iterator[SparkSession]:
-    """As much of a session as the lock needs: a JVM with these settings, and Hadoop's configuration in it."""
-    try:
-        java = find_java(os.environ)
-    except PipelineError as fault:
-        pytest.skip(str(fault))
-    if java.home is not None:
-        os.environ["JAVA_HOME"] = str(java.home)
-    configuration = SparkConf(loadDefaults=False).setAll(
-        [("spark.master", "local[1]"), ("spark.driver.memory", "300m"), *settings.items()]
-    )
-    gateway: Any = launch_gateway(configuration)  # type: ignore[no-untyped-call]
-    try:
-        # As Spark itself makes it of the environment.
-        of_spark = gateway.jvm.org.apache.spark.deploy.SparkHadoopUtil.get()
-        hadoop = of_spark.newConfiguration(gateway.jvm.org.apache.spark.SparkConf())
-        session = SimpleNamespace(_jvm=gateway.jvm, _jsc=SimpleNamespace(hadoopConfiguration=lambda: hadoop))
-        yield cast("SparkSession", session)
-    finally:
-        gateway.shutdown()
-        # Its JVM ends with its standard input.
-        gateway.proc.stdin.close()
-        gateway.proc.wait(_PATIENCE_S)
-
-
-def _s3a_jars() -> str:
-    """The value of spark.jars, fetched once. Skips the test where they can't be fetched."""
-    wanted = "\n".join((*_PACKAGES, *_EXCLUDED))
-    try:
-        folder = cache_folder(os.environ, f"s3a-{hashlib.sha256(wanted.encode()).hexdigest()[:16]}")
-    except PipelineError as fault:
-        pytest.skip(str(fault))
-    if not (folder / "whole").exists():
-        packages, excludes = ",".join(_PACKAGES), ",".join(_EXCLUDED)
-        settings = {
-            "spark.jars.packages": packages,
-            "spark.jars.excludes": excludes,
-            "spark.jars.ivy": str(folder),
-        }
-        try:
-            with _jvm(settings):
-                pass
-        except Exception as fault:  # noqa: BLE001 - whatever PySpark makes of it
-            pytest.skip(f"no S3: Spark can't fetch {_PACKAGES[0]} ({fault})")
-        (folder / "whole").touch()
-    return ",".join(sorted(map(str, (folder / "jars").glob("*.jar"))))
 
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[SmallS3]:
     with small_s3() as server, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
-        patch.setenv("AWS_REGION", "us-east-1")
-        patch.setenv("AWS_ACCESS_KEY_ID", "klamm-access-key")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", _SECRET)
+        for name, value in s3_variables(server).items():
+            patch.setenv(name, value)
         yield server
 
 
@@ -102,7 +33,7 @@ def s3() -> Iterator[SmallS3]:
 def s3a(s3: SmallS3) -> Iterator[SparkSession]:
     assert s3.objects == {}
     retries = {"spark.hadoop.fs.s3a.retry.limit": "1", "spark.hadoop.fs.s3a.retry.interval": "10ms"}
-    with _jvm({"spark.jars": _s3a_jars(), **retries}) as session:
+    with small_jvm({"spark.jars": s3a_jars(), **retries}) as session:
         yield session
 
 
@@ -227,7 +158,31 @@ def test_a_store_that_can_not_be_asked_is_named_with_the_way_out(spark: SparkSes
     refusal = r"can't access `s3a://b/h/run.json`: .*S3AFileSystem.*hadoop-aws"
     with pytest.raises(PipelineError, match=refusal) as told, object_lock(spark, "s3a://b/h", "nightly"):
         pass
-    assert _SECRET not in str(told.value)
+    assert SECRET not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "words"),
+    [
+        ("NoSuchBucket", HTTPStatus.NOT_FOUND, "NoSuchBucket|bucket does not exist"),
+        ("AccessDenied", HTTPStatus.FORBIDDEN, "Status Code: 403"),
+    ],
+)
+def test_what_the_store_refuses_is_told_in_its_words_and_without_its_secret(
+    s3a: SparkSession, s3: SmallS3, code: str, status: HTTPStatus, words: str
+) -> None:
+    s3.refuses = (status, code)
+    try:
+        with pytest.raises(PipelineError) as told, object_lock(s3a, "s3a://absent/h", "nightly"):
+            pass
+    finally:
+        s3.refuses = None
+    text = str(told.value)
+    assert re.match(r"can't access `s3a://absent/h/run.json`: \S", text), text
+    assert re.search(words, text), text
+    assert "check its address and the credentials in the environment" in text
+    assert SECRET not in text
+    assert "\n" not in text
 
 
 def test_a_lock_that_can_not_be_deleted_is_told(s3a: SparkSession, s3: SmallS3) -> None:
@@ -237,5 +192,5 @@ def test_a_lock_that_can_not_be_deleted_is_told(s3a: SparkSession, s3: SmallS3) 
     s3.refuses_deletes = False
     assert len(notes) == 1
     assert "then delete `s3a://bucket/kept/run.json`, or no other run can begin" in notes[0]
-    assert _SECRET not in notes[0]
+    assert SECRET not in notes[0]
     assert "/bucket/kept/run.json" in s3.objects
