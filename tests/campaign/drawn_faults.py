@@ -42,9 +42,10 @@ PACKAGES = (
 
 _FEWEST = 5
 _RED = re.compile(r"^(?:FAILED|ERROR) (?P<test>\S.*?)(?: - .*)?$", re.MULTILINE)
+_ENDLESS = re.compile(r"^(?P<test>tests/\S+::\S.*?) *\n?\++ Timeout \++$", re.MULTILINE)
 _GREEN_STATUS, _RED_STATUS, _INTERRUPTED_STATUS, _NO_TESTS_STATUS = 0, 1, 2, 5
 _TEST_LIMIT_S = 300
-"""A fault may make a test wait for ever."""
+"""A fault may make a test run for ever, and then the whole session ends: hypothesis would run that test again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class Search:
                 status, said = self._run(files, self._workers)
             if status in {_GREEN_STATUS, _NO_TESTS_STATUS}:
                 continue
-            red = _RED.search(said)
+            red = _RED.search(said) or _ENDLESS.search(said)
             if status not in {_RED_STATUS, _INTERRUPTED_STATUS} or red is None:
                 raise RuntimeError(f"pytest ended with status {status} on {fault.name}:\n{said[-3000:]}")
             again, said = self._run([red["test"]], [])
@@ -110,7 +111,7 @@ class Search:
 
     def _run(self, tests: Sequence[str], workers: Sequence[str]) -> tuple[int, str]:
         options = [
-            "-q",
+            "-v",
             "-x",
             "-rfE",
             "--tb=line",
@@ -118,6 +119,7 @@ class Search:
             "-p",
             "no:cacheprovider",
             f"--timeout={_TEST_LIMIT_S}",
+            "--timeout-method=thread",
         ]
         seeds = ["--randomly-dont-reorganize", f"--randomly-seed={self._seed}", f"--hypothesis-seed={self._seed}"]
         return self._copy.pytest([*options, *seeds, *workers, *tests])

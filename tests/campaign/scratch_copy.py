@@ -6,8 +6,9 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.campaign.code_faults import CodeFault
@@ -33,26 +34,31 @@ class ScratchCopy:
     def pytest(self, arguments: Sequence[str], limit_s: float | None = None) -> tuple[int, str]:
         """Run pytest here: exit status and output; the status is that of the signal if the time runs out."""
         environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-        process = subprocess.Popen(
-            [str(self.folder / ".venv" / "bin" / "python"), "-m", "pytest", *arguments],
-            cwd=self.folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-        try:
-            output, _ = process.communicate(timeout=limit_s)
-        except BaseException as fault:
-            # The tests' own processes are of its session as well.
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-            if not isinstance(fault, subprocess.TimeoutExpired):
-                raise
-        return process.returncode, output
+        with tempfile.TemporaryFile() as output:
+            process = subprocess.Popen(
+                [str(self.folder / ".venv" / "bin" / "python"), "-m", "pytest", *arguments],
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(limit_s)
+            finally:
+                # A session that has ended in the middle of a test leaves its processes.
+                _kill_group(process.pid)
+                process.wait()
+            output.seek(0)
+            return process.returncode, output.read().decode(errors="replace")
+
+
+def _kill_group(leader: int) -> None:
+    """What the tests have started is of the same group."""
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
 
 
 @contextmanager

@@ -164,11 +164,11 @@ class _Checker:
             self._of_name[acl.binding.resource_name].append(acl.id)
 
     def _tokens(self) -> Iterator[str]:
-        epoch, last = self._store.head.epoch, self._store.head.last_offset
+        head = self._store.head
         for replica, replies in self._by_replica.items():
             for _, token in replies:
-                if token.epoch != epoch or token.offset > last:
-                    yield f"{replica} named the token {token}, and the store is at {epoch}:{last}"
+                if not head.epochs.has(token, head.last_offset):
+                    yield f"{replica} named the token {token}, and the store is at {head.epoch}:{head.last_offset}"
 
     def _decisions(self) -> Iterator[str]:
         """Each against the state at its own token."""

@@ -205,7 +205,7 @@ def test_a_line_s_end_behind_a_path_is_no_way_in(world: World, subtests: pytest.
         for operation, (method, _) in routes().items():
             with subtests.test(ending=ending, operation=operation):
                 body = body_of(operation, SUPER_USER) if method == "POST" else None
-                found = {world.ask(kind, operation, body, ending).status_code for kind in ("none", "super")}
+                found = {world.ask(kind, operation, body, ending).status_code for kind in KINDS}
                 assert found == {400}
 
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from app.core.epochs import Epoch, Epochs
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
@@ -83,6 +84,18 @@ def a_true_history() -> tuple[Store, Observed]:
 
 def test_a_true_history_has_no_fault() -> None:
     assert faults_of(*a_true_history()) == []
+
+
+def test_a_token_of_an_earlier_epoch_is_true_up_to_where_the_next_one_began() -> None:
+    store, seen = a_true_history()
+    earlier = UUID(int=6)
+    epochs = Epochs((Epoch(earlier, 0), Epoch(EPOCH, 1)))
+    store = replace(store, head=replace(store.head, known_epochs=epochs))
+    seen.decisions[1] = replace(seen.decisions[1], token=Token(earlier, 1))
+    assert faults_of(store, seen) == []
+
+    seen.decisions[3] = replace(seen.decisions[3], token=Token(earlier, 3))
+    assert faults_of(store, seen) == [f"one named the token {earlier}:3, and the store is at {EPOCH}:4"]
 
 
 def _flipped(store: Store, seen: Observed) -> Store:

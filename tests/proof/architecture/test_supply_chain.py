@@ -174,7 +174,6 @@ def test_jars_scripts_and_images_that_could_not_be_looked_at_are_never_clean(
     assert re.search(rf"^audit: NOT CHECKED, which is not 'clean': {told}", done.stderr, re.MULTILINE)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("probe", "lock"),
     [

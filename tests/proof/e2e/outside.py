@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import asyncpg
 
+from app.core.epochs import Epoch, Epochs
 from app.core.records import FeedHead, Record
 from app.store.rows import acl_of, head_of, record_of
 from tests.proof.e2e.history import History, Seven
@@ -45,7 +48,9 @@ class Outside:
 
     def head(self) -> FeedHead:
         (row,) = self.rows("SELECT *, hash AS head_hash FROM acl_head")
-        return head_of(row)
+        rows = self.rows("SELECT epoch, first_offset FROM acl_epoch ORDER BY number")
+        epochs = Epochs.of(Epoch(UUID(bytes=each["epoch"].bytes), each["first_offset"]) for each in rows)
+        return replace(head_of(row), known_epochs=epochs)
 
     def records(self) -> list[Record]:
         """All of them, read in pages: one answer with a million would not come in time."""

@@ -72,7 +72,7 @@ def test_replicas_that_restart_under_load_answer_rightly_or_not_at_all(migrated_
     names = [key.name for keeper in keepers for key in keeper.keys]
     replicas = [replica(migrated_database_url) for _ in range(REPLICAS)]
     try:
-        urls = [replica.ready().url for replica in replicas]
+        urls = [each.ready().url for each in replicas]
         with Crowd() as crowd:
             for keeper in keepers:
                 crowd.start(keeper.work, crowd, urls)
@@ -80,8 +80,8 @@ def test_replicas_that_restart_under_load_answer_rightly_or_not_at_all(migrated_
             for each in range(2 * REPLICAS):
                 _restart(replicas, urls, each, migrated_database_url)
         with Outside(migrated_database_url) as outside:
-            for replica in replicas:
-                replica.create(acl("the last one"))
+            for service in replicas:
+                service.create(acl("the last one"))
             history = outside.history()
             assert history.acls == outside.acls()
         for keeper in keepers:
@@ -93,8 +93,8 @@ def test_replicas_that_restart_under_load_answer_rightly_or_not_at_all(migrated_
                 judge(of_one_process, names, history)
         _log.info("updates: %s", dict(sum((keeper.outcomes for keeper in keepers), Counter())))
     finally:
-        for replica in replicas:
-            replica.stop()
+        for service in replicas:
+            service.stop()
 
 
 def _restart(replicas: list[Process], urls: list[str], each: int, database_url: str) -> None:

@@ -41,6 +41,11 @@ class Member:
             self._service.stop(signal.SIGINT)
 
     @property
+    def follows(self) -> bool:
+        """Another service, instead of a database."""
+        return "KLAMM_UPSTREAM_URLS" in self._environment
+
+    @property
     def replica(self) -> str:
         return f"{self.name}, life {self.lives}"
 

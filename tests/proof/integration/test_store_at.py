@@ -14,7 +14,6 @@ async def world(store_url: str, database: Connection) -> AsyncIterator[World]:
         yield world
 
 
-@pytest.mark.full("long draws")
 @pytest.mark.parametrize("first", range(10, 300, 29))
 async def test_many_answers_of_the_past_equal_core_on_the_image_of_then(
     world: World, monkeypatch: pytest.MonkeyPatch, first: int

@@ -15,7 +15,7 @@ from tests.proof.pipeline.ingesting import decisions, line_of
 from tests.proof.pipeline.s3a import SECRET, s3_variables, s3a_jars
 from tests.proof.pipeline.small_s3 import SmallS3, small_s3
 
-pytestmark = [pytest.mark.timeout(3600), pytest.mark.full("long stories on Spark")]
+pytestmark = pytest.mark.timeout(3600)
 
 HOME = "s3a://bucket/klamm/home"
 LOCK = "/bucket/klamm/home/run.json"

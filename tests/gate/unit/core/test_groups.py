@@ -1,8 +1,8 @@
 """Callers with groups: one rule over the ACLs of all, whatever was merged before, and Kafka's answers without any."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 
 import pytest
 from hypothesis import given, settings
@@ -233,3 +233,20 @@ def test_what_is_kept_of_sets_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     kept = image._unions._kept
     assert len(kept) <= 10
     assert sum(each.merged for each in kept.values()) <= 300 + 50
+
+
+def test_each_question_merges_as_many_entries_as_it_may_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unions, "_AT_ONCE", 2)
+    left = list(range(50))
+
+    def counted(entries: Iterable[object], most: int) -> Iterable[object]:
+        left.pop()
+        return islice(entries, most)
+
+    monkeypatch.setattr(unions, "islice", counted)
+    image = image_of(numbered([acl(f"Group:{group}", f"t{name}") for group in range(3) for name in range(3)]))
+    for asked in range(10):
+        assert asked_of(image, "User:alice", *"012").decide(READ, TOPIC, "t1").allowed
+        # The first two questions merge nothing: the set may not be asked for again.
+        (kept,) = image._unions._kept.values()
+        assert kept.merged == min(9, 2 * max(0, asked - 1)), asked

@@ -102,7 +102,7 @@ async def test_all_of_a_reply_is_at_one_offset_whatever_is_written_meanwhile(ser
     seen = set()
     resources = [{"resource_type": "TOPIC", "resource_name": name} for name in NAMES]
     try:
-        for _ in range(5):
+        for _ in range(15):
             results = await service.authorize(ALICE, *ACTIONS)
             shown = (await service.send("/v1/list-groups", {"context": ALICE, "groups": NAMES})).json()["groups"]
             reply = await service.send("/v1/authorized-operations", {"context": ALICE, "resources": resources})

@@ -16,7 +16,7 @@ esac
 GREEN = {
     "check": "echo '120 passed in 14.02s'",
     "test": "echo '....'; echo '=== 5000 passed, 2 skipped, 40 subtests passed in 250.11s (0:04:10) ==='; echo bye",
-    "proof CHANGED=1 MINUTES=15": "echo '1 passed in 1.00s'; echo '300 passed, 1 skipped in 800.00s (0:13:20)'",
+    "proof CHANGED=1 MINUTES=12": "echo '1 passed in 1.00s'; echo '300 passed, 1 skipped in 800.00s (0:13:20)'",
     "proof DUE=1": "echo '700 passed, 1 warning in 800.00s (0:13:20)'",
 }
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaign import drawn_faults
 from tests.campaign.drawn_faults import main
 
 _CODE = "def may_read(a, b):\n    if a > 5:\n        return b\n    return a == 3 or min(a, 4) < b\n"
@@ -19,6 +20,23 @@ _PROOF = """
 from app.core.it import may_read
 def test_proof():
     assert [may_read(a, 4) for a in range(7)] == [True, True, True, True, False, False, 4]
+"""
+_LOOP = """
+def count(a):
+    times = 0
+    while a > 0:
+        times += 1
+        a -= 1
+    return times
+"""
+_TEST_OF_LOOP = """
+import pytest
+from hypothesis import given, strategies
+from app.core.it import count
+@pytest.mark.parametrize("it", ["a b"])
+@given(strategies.integers(1, 9))
+def test_gate(it, number):
+    assert count(number) == number
 """
 
 
@@ -78,6 +96,18 @@ def test_who_finds_a_fault_is_told_and_all_is_as_before(repository: Path, capsys
     assert re.search(r"seed 3: 5 faults: gate finds \d, proof finds \d, not found or uncertain \d", said)
     assert (repository / "app" / "core" / "it.py").read_text() == "a change that nobody has committed"
     assert len(_git(repository, "worktree", "list").splitlines()) == 1
+
+
+def test_a_fault_with_which_a_test_never_ends_is_found_by_that_test(
+    repository: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawn_faults, "_TEST_LIMIT_S", 5)
+    (repository / "app" / "core" / "it.py").write_text(_LOOP)
+    (repository / "tests" / "gate" / "test_gate.py").write_text(_TEST_OF_LOOP)
+    _git(repository, "commit", "--quiet", "--all", "--message", "a loop")
+    _main(repository, "--levels", "tests/gate")
+    said = capsys.readouterr().out
+    assert "a > 0 -> True | tests/gate/test_gate.py::test_gate[a b] | gate |" in said
 
 
 @pytest.mark.parametrize(
