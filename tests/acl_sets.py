@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import Entry
-from app.formats.registry import AclFormat, read_entries
+from app.formats.reading import FileSet
+from app.formats.registry import AclFormat, read_entries, recognise
+from app.formats.source import Source
 
 TYPES = tuple(ResourceType)[2:]
 PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
@@ -87,9 +89,13 @@ def written(acl_format: AclFormat, bindings: Sequence[AclBinding]) -> bytes:
     return out.getvalue().encode()
 
 
-def entries(raw: bytes, given: AclFormat | None = None) -> list[Entry]:
+def entries(raw: bytes, given: AclFormat | None = None, files: FileSet | None = None) -> list[Entry]:
     """What is read of a file."""
-    return list(read_entries(io.BytesIO(raw), given)[1])
+    return list(read_entries(Source(io.BytesIO(raw)), (files or FileSet()).reading(""), given))
+
+
+def recognised(raw: bytes) -> AclFormat | None:
+    return recognise(Source(io.BytesIO(raw)))
 
 
 def acls_of(raw: bytes, given: AclFormat | None = None) -> list[NewAcl]:

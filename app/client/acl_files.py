@@ -19,7 +19,9 @@ from app.core.kafka.bindings import KEEP, NewAcl
 from app.formats.acl_entries import Entry
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
-from app.formats.registry import AclFormat, format_named, read_entries, unrecognised
+from app.formats.reading import FileSet
+from app.formats.registry import AclFormat, format_named, read_entries
+from app.formats.source import Source
 
 STANDARD_INPUT = "-"
 MAX_PROBLEMS = 20
@@ -39,11 +41,11 @@ class AclFile:
     ACLs whose end has passed are skipped, as nobody wants them any more. `ended` counts them.
     """
 
-    def __init__(self, name: str, raw: IO[bytes], given: AclFormat | None = None) -> None:
+    def __init__(self, name: str, raw: IO[bytes], given: AclFormat | None = None, files: FileSet | None = None) -> None:
         self.name = name
         self._raw = raw
         self._given = given
-        self._recognised: AclFormat | None = given
+        self._files = files or FileSet()
         self.size = os.fstat(raw.fileno()).st_size
         """In bytes, packed if the file is."""
         self._denials = 1
@@ -85,8 +87,6 @@ class AclFile:
         self.ended = 0
         for line, found in self._entries():
             if not isinstance(found, NewAcl):
-                if self._recognised is None:
-                    raise UsageError(f"`{self.name}` {unrecognised(self._raw)}")
                 if self._checked:
                     why = one_line(found[0], _MAX_PROBLEM_CHARACTERS)
                     raise UsageError(f"{self.name}:{line}: the file changed while it was being read ({why})")
@@ -103,8 +103,7 @@ class AclFile:
 
     def _entries(self) -> Iterator[Entry]:
         try:
-            self._recognised, entries = read_entries(self._raw, self._given)
-            yield from entries
+            yield from read_entries(Source(self._raw), self._files.reading(self.name), self._given)
         except (OSError, EOFError, zlib.error) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else "it is damaged"
             raise UsageError(f"`{self.name}` can't be read ({why})") from None

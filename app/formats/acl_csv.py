@@ -21,9 +21,11 @@ from typing import IO, NamedTuple, TextIO
 
 from app.core.kafka.bindings import KEEP, NO_TERMS, NewAcl, rfc3339
 from app.core.kafka.codes import CODED_FIELDS, PatternType
-from app.formats.acl_entries import MAX_SHOWN, Entry, acl_of
+from app.formats.acl_entries import MAX_SHOWN, Entry, Problem, acl_of
 from app.formats.csv_cells import MARK, is_formula, marked, unmarked
 from app.formats.lines import MAX_LINE_BYTES, text_lines
+from app.formats.reading import Reading
+from app.formats.source import Source
 from app.formats.words import is_word, loosely
 
 _TOO_LONG = f"the record is longer than {MAX_LINE_BYTES} characters; is a quote missing?"
@@ -130,11 +132,11 @@ def is_csv(head: bytes) -> bool:
     return _HEADER_BEGINS.match(head) is not None
 
 
-def read_csv(stream: IO[bytes]) -> Iterator[Entry]:
+def read_csv(source: Source, _: Reading) -> Iterator[Entry]:
     columns: _Columns | None = None
-    for line, record in csv_records(stream):
+    for line, record in csv_records(source.stream):
         if isinstance(record, str):
-            yield line, [record]
+            yield line, [Problem(record)]
             columns = columns or _Columns(_STANDARD)
         elif columns is not None:
             yield line, _acl(record, columns)

@@ -5,9 +5,8 @@ for no end or no owner.
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, TextIO
+from typing import TextIO
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -16,19 +15,16 @@ from app.core.kafka.bindings import KEEP, AclBinding, AclTerms, NewAcl
 from app.core.kafka.codes import WILDCARD
 from app.formats.acl_bodies import terms_of
 from app.formats.acl_entries import MAX_SHOWN, Entry, acl_of
-from app.formats.json_walk import JsonWalk, Pairs, not_json, read_walked
+from app.formats.json_walk import JsonWalk, Pairs, not_json
 from app.formats.lines import NOT_UTF_8, raw_lines
 from app.formats.quoting import json_quoted
+from app.formats.reading import Reading
+from app.formats.source import Outline, Source
 
 _REQUIRED = ("resource_type", "resource_name", "principal", "operation", "permission_type")
 _REQUIRED_QUOTES = 4 * len(_REQUIRED)
 _FIELDS = (*_REQUIRED, "pattern_type", "host", *AclTerms._fields)
 _BODY_FIELDS = ("context", "bindings", "timeout_ms", "if_unchanged_since", "comment", "at_least")
-_BODY_BEGINS = re.compile(rb'\s*\{\s*"(?:%b)"' % "|".join(_BODY_FIELDS).encode())
-_ARRAY_BEGINS = re.compile(rb"\s*\[(?!\d{4}-)")
-"""An array, but not a logger's line, which begins with a time."""
-
-_OTHERS_PERMISSION = re.compile(rb'"permission"\s*:')
 
 
 class JsonBinding(msgspec.Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
@@ -48,27 +44,27 @@ class JsonBinding(msgspec.Struct, forbid_unknown_fields=True, gc=False, kw_only=
 _decode = msgspec.json.Decoder(JsonBinding).decode
 
 
-def read_json_lines(stream: IO[bytes]) -> Iterator[Entry]:
-    for number, line in raw_lines(stream, way_out="write one binding per line"):
+def read_json_lines(source: Source, _: Reading) -> Iterator[Entry]:
+    for number, line in raw_lines(source.stream, way_out="write one binding per line"):
         if isinstance(line, list):
             yield number, line
         elif not line.isspace():
             yield number, parse_acl(line)
 
 
-def is_create_acls_body(head: bytes) -> bool:
-    if _ARRAY_BEGINS.match(head) is not None:
-        return not has_others_permission(head)
-    return _BODY_BEGINS.match(head) is not None
+def is_json_lines(outline: Outline) -> bool:
+    return outline.is_lines or (not outline.is_list and outline.has(*_REQUIRED) and not outline.has("permission"))
 
 
-def has_others_permission(head: bytes) -> bool:
-    return _OTHERS_PERMISSION.search(head) is not None and b'"permission_type"' not in head
+def is_create_acls_body(outline: Outline) -> bool:
+    if outline.is_list:
+        return not outline.fields or (outline.has(*_REQUIRED) and not outline.has("permission"))
+    return outline.has("bindings")
 
 
-def read_create_acls_body(stream: IO[bytes]) -> Iterator[Entry]:
+def read_create_acls_body(source: Source, _: Reading) -> Iterator[Entry]:
     """The bindings of a createAcls body. Passed over are `context`, since the actor is who imports, and `comment`."""
-    return read_walked(stream, "a createAcls body", _body_entries)
+    return _body_entries(source.json())
 
 
 def write_json_lines(acls: Sequence[NewAcl], out: TextIO) -> None:

@@ -4,38 +4,34 @@ And as Confluent's CLI lists them: `confluent kafka acl list` with `--output jso
 proxy's own list lacks (USER, CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT) stand as Kafka spells them.
 """
 
-import re
-from collections.abc import Iterator, Sequence
-from typing import IO, TextIO
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TextIO
 
 from app.core.kafka.bindings import AclBinding, NewAcl
-from app.formats.acl_entries import MAX_SHOWN, Entry, acl_from
-from app.formats.acl_json import binding_json, has_others_permission, object_of_texts, write_json_list
-from app.formats.json_walk import JsonWalk, Pairs, read_walked
-from app.formats.lines import TextFault, first_byte
-from app.formats.yaml_documents import Fields, Items, line_of, read_documents
+from app.formats.acl_entries import MAX_SHOWN, Entry, Problem, acl_of
+from app.formats.acl_json import binding_json, object_of_texts, write_json_list
+from app.formats.json_walk import JsonWalk, Pairs
+from app.formats.lines import TextFault
+from app.formats.reading import Reading
+from app.formats.source import Outline, Source
+from app.formats.yaml_documents import Fields, Items, line_of
 from app.formats.yaml_resources import Part
 
 _ACL_FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission")
 _ABOUT = ("kind", "metadata", "cluster_id")
 """Fields of a reply besides the ACL; they are ignored."""
 
-_BEGINS = re.compile(rb'\s*\{\s*(?:"(?:data|metadata|cluster_id)"\s*:|"kind"\s*:\s*"KafkaAcl)')
-_YAML_BEGINS = re.compile(rb"\s*-[ \t]+(?:principal|permission):")
 _NO_HOST = "`host`: the field is missing"
 _CLOUD = "Confluent's CLI leaves it out for Confluent Cloud: list the ACLs with REST, GET /kafka/v3/clusters/<id>/acls"
 _KINDS = ("KafkaAcl", "KafkaAclList")
 
 
-def is_confluent(head: bytes) -> bool:
-    if _BEGINS.match(head) is not None or _YAML_BEGINS.match(head) is not None:
-        return True
-    return head.lstrip()[:1] in (b"{", b"[") and has_others_permission(head)
+def is_confluent(outline: Outline) -> bool:
+    return outline.has("data", kind="[") or (outline.has("permission") and not outline.has("permission_type"))
 
 
-def read_confluent(stream: IO[bytes]) -> Iterator[Entry]:
-    _, first = first_byte(stream)
-    return _yaml_entries(stream) if first == b"-" else read_walked(stream, "a Confluent body", _entries)
+def read_confluent(source: Source, _: Reading) -> Iterator[Entry]:
+    return _entries(source.json()) if source.is_json else _yaml_entries(source)
 
 
 def write_confluent(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -84,12 +80,12 @@ def _about(name: object, value: object) -> str | None:
 
 def _acl(text: bytes) -> NewAcl | list[str]:
     found = object_of_texts(text, required=_ACL_FIELDS, known=_ACL_FIELDS, passed_over=_ABOUT)
-    return _told(found) if isinstance(found, list) else acl_from(found, permission_type="permission")
+    return _told(found) if isinstance(found, list) else _made(found)
 
 
-def _yaml_entries(stream: IO[bytes]) -> Iterator[Entry]:
+def _yaml_entries(source: Source) -> Iterator[Entry]:
     try:
-        for document in read_documents(stream):
+        for document in source.documents():
             if not isinstance(document, Items):
                 yield line_of(document), ["not a list; give what `confluent kafka acl list --output yaml` prints"]
                 continue
@@ -101,10 +97,17 @@ def _yaml_entries(stream: IO[bytes]) -> Iterator[Entry]:
                 acl.allows_only(*_ACL_FIELDS)
                 texts = {name: acl.text(name) for name in _ACL_FIELDS}
                 told = _told(acl.problems)
-                yield acl.line, told or acl_from(texts, permission_type="permission")
+                yield acl.line, told or _made(texts)
     except TextFault as fault:
         yield fault.line, [str(fault)]
 
 
 def _told(problems: list[str]) -> list[str]:
     return [f"{each}; {_CLOUD}" if each == _NO_HOST else each for each in problems]
+
+
+def _made(texts: Mapping[str, str]) -> NewAcl | list[Problem]:
+    return acl_of(**{name: texts[_CALLED.get(name, name)] for name in AclBinding._fields}, called=_CALLED)
+
+
+_CALLED = {"permission_type": "permission"}

@@ -7,12 +7,14 @@ only share a rule.
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import IO, TextIO
+from typing import TextIO
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError
 from app.formats.quoting import wide_quoted
+from app.formats.reading import Reading
+from app.formats.source import Outline, Source
 from app.formats.words import loosely
 from app.formats.yaml_documents import Fields, Scalar, Value, fields_of
 from app.formats.yaml_resources import Part, by_rule, read_resources, rules_in
@@ -33,16 +35,16 @@ _RESOURCE = ("type", "pattern", "patternType")
 _MEANT_OTHERWISE = ("jikkou.io/delete", "jikkou.io/ignore")
 _LISTING = "`jikkou get kafkaprincipalauthorizations` lists the ACLs that exist"
 
-_BEGINS = re.compile(rb'^[ \t]*"?apiVersion"?[ \t]*:[ \t]*["\']?[a-z.]+\.jikkou\.io/', re.MULTILINE)
+_GROUPS = re.compile(r"[a-z.]+\.jikkou\.io/")
 _TEMPLATE = re.compile(r"\{[{%#]")
 
 
-def is_jikkou(head: bytes) -> bool:
-    return _BEGINS.search(head) is not None
+def is_jikkou(outline: Outline) -> bool:
+    return _GROUPS.match(outline.texts.get("apiVersion", "")) is not None
 
 
-def read_jikkou(stream: IO[bytes]) -> Iterator[Entry]:
-    return read_resources(stream, _resource, kind=KIND, lists=_LISTS)
+def read_jikkou(source: Source, _: Reading) -> Iterator[Entry]:
+    return read_resources(source, _resource, kind=KIND, lists=_LISTS)
 
 
 def write_jikkou(bindings: Sequence[AclBinding], out: TextIO) -> None:

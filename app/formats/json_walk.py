@@ -2,15 +2,13 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from typing import IO
+from collections.abc import Iterator
 
-from app.formats.acl_entries import MAX_SHOWN, Entry
-from app.formats.lines import TextFault, whole_text
+from app.formats.acl_entries import MAX_SHOWN
+from app.formats.lines import TextFault
+from app.formats.yaml_documents import Value, fields, items, scalar
 
-MAX_BODY_BYTES = 64 * 1024 * 1024
-"""A body is held in memory as a whole; JSON Lines are not."""
-
+MAX_JSON_DEPTH = 64
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -23,19 +21,6 @@ _read_value = json.JSONDecoder(object_pairs_hook=Pairs).raw_decode
 
 def not_json(fault: json.JSONDecodeError) -> str:
     return f"not JSON: {fault.msg} (column {fault.colno})"
-
-
-def read_walked(stream: IO[bytes], what: str, entries: "Callable[[JsonWalk], Iterator[Entry]]") -> Iterator[Entry]:
-    """The entries of a text that is held as a whole; a fault in its form is the last of them."""
-    too_long = f"{what} of more than {MAX_BODY_BYTES} bytes; write one binding per line instead"
-    try:
-        yield from entries(JsonWalk(whole_text(stream, MAX_BODY_BYTES, too_long)))
-    except json.JSONDecodeError as fault:
-        yield fault.lineno, [not_json(fault)]
-    except TextFault as fault:
-        yield fault.line, [str(fault)]
-    except (ValueError, RecursionError):
-        yield 1, [f"not {what}: a number is too long, or the nesting is too deep"]
 
 
 class JsonWalk:
@@ -62,7 +47,9 @@ class JsonWalk:
         """Each key of an object with its line; the caller reads its value. Raises TextFault if a key comes twice."""
         seen: set[str] = set()
         for _ in self.items("{", "}"):
-            line, name = self.line_here(), str(self.value())
+            line, name = self.line_here(), self.value()
+            if not isinstance(name, str):
+                raise json.JSONDecodeError("Expecting property name enclosed in double quotes", self._text, self.at)
             if name in seen:
                 raise TextFault(line, f"`{name[:MAX_SHOWN]}`: the key comes more than once; write it once")
             seen.add(name)
@@ -86,6 +73,28 @@ class JsonWalk:
         except StopIteration:
             raise json.JSONDecodeError("Expecting value", self._text, self.at) from None
         return value
+
+    def skim(self) -> object:
+        """The value that begins here if it is none with parts; of those, each item of a list is forgotten at once."""
+        opening = self.next()
+        if opening == "[":
+            for _ in self.items("[", "]"):
+                self.value()
+            return None
+        value = self.value()
+        return None if opening == "{" else value
+
+    def tree(self, depth: int = 0) -> Value:
+        """The value that begins here, with the line of each part. Raises TextFault if a key comes twice."""
+        opening = self.next()
+        line = self.line_here()
+        if depth > MAX_JSON_DEPTH:
+            raise TextFault(line, f"it is nested deeper than {MAX_JSON_DEPTH} levels")
+        if opening == "{":
+            return fields([(scalar(name, at), self.tree(depth + 1)) for at, name in self.members()], line)
+        if opening == "[":
+            return items([self.tree(depth + 1) for _ in self.items("[", "]")], line)
+        return scalar(self.value(), line)
 
     def expect(self, character: str) -> None:
         if self.next() != character:

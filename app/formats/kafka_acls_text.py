@@ -18,12 +18,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import IO, TextIO
+from typing import TextIO
 
 from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import Entry, FormatLimitError, acl_of
 from app.formats.lines import text_lines
+from app.formats.reading import Reading
+from app.formats.source import Source
 from app.formats.words import loosely
 
 _BEGINS = re.compile(rb"^(?:(?:Current|Adding) ACLs for resource `|ACLs for principal `|Acl \(pattern=)", re.MULTILINE)
@@ -75,11 +77,11 @@ def is_kafka_acls_text(head: bytes) -> bool:
     return _BEGINS.search(head) is not None
 
 
-def read_kafka_acls_text(stream: IO[bytes]) -> Iterator[Entry]:
+def read_kafka_acls_text(source: Source, _: Reading) -> Iterator[Entry]:
     """The ACLs of a text, one a line. A line that `kafka-acls` would not print there is a problem, never ignored."""
     resource: _Words | None = None
     versions = _Versions()
-    for number, line in text_lines(stream, way_out="kafka-acls prints no such line"):
+    for number, line in text_lines(source.stream, way_out="kafka-acls prints no such line"):
         if isinstance(line, list):
             yield number, line
             continue

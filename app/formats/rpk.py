@@ -1,26 +1,27 @@
 """ACLs as Redpanda's rpk lists them for programs: `rpk security acl list --format json`."""
 
-import re
 from collections.abc import Iterator, Sequence
-from typing import IO, TextIO
+from typing import TextIO
 
 from app.core.kafka.bindings import AclBinding, NewAcl
-from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, acl_from
+from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, acl_of
 from app.formats.acl_json import binding_json, object_of_texts, write_json_list
-from app.formats.json_walk import JsonWalk, Pairs, read_walked
+from app.formats.json_walk import JsonWalk, Pairs
+from app.formats.reading import Reading
+from app.formats.source import Outline, Source
 
 _FIELDS = ("principal", "host", "resource_type", "resource_name", "resource_pattern_type", "operation", "permission")
+_CALLED = {"pattern_type": "resource_pattern_type", "permission_type": "permission"}
 _ROLE = "RedpandaRole:"
-_BEGINS = re.compile(rb'\s*\{\s*"(?:matches|filters)"\s*:')
 
 
-def is_rpk(head: bytes) -> bool:
-    return _BEGINS.match(head) is not None
+def is_rpk(outline: Outline) -> bool:
+    return not outline.is_list and outline.has("matches", "filters")
 
 
-def read_rpk(stream: IO[bytes]) -> Iterator[Entry]:
+def read_rpk(source: Source, _: Reading) -> Iterator[Entry]:
     """All ACLs of a listing. A failed filter is a problem, because the listing then lacks ACLs."""
-    return read_walked(stream, "a listing of rpk", _entries)
+    return _entries(source.json())
 
 
 def write_rpk(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -64,4 +65,4 @@ def _acl(text: bytes) -> NewAcl | list[str]:
         return [
             "`principal`: a role of Redpanda, which Kafka does not have; write its ACLs out for each of its members"
         ]
-    return acl_from(found, pattern_type="resource_pattern_type", permission_type="permission")
+    return acl_of(**{name: found[_CALLED.get(name, name)] for name in AclBinding._fields}, called=_CALLED)

@@ -4,17 +4,18 @@ Strimzi makes the principal of the resource's name: User:CN=<name> with _TLS, Us
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import IO, TextIO
+from collections.abc import Iterator, Sequence
+from typing import Literal, TextIO
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, AclOperation, PatternType, ResourceType
-from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError
+from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, Problem, acl_of
 from app.formats.quoting import wide_quoted
-from app.formats.words import spellings, word_of
-from app.formats.yaml_documents import Value
-from app.formats.yaml_resources import Part, by_rule, read_resources, rules_in
+from app.formats.reading import Cluster, Reading
+from app.formats.resources import Kinds, Metadata, by_rule, read_resources
+from app.formats.shapes import Filled, PassedOver, Shape
+from app.formats.source import Outline, Source
+from app.formats.words import spellings
 
 _MAX_NAME = 253
 _MAX_TLS_NAME = 64
@@ -33,29 +34,126 @@ _OPERATION_WORDS = {AclOperation[name]: word for word, name in _OPERATIONS.items
 _RESOURCE_WORDS = {ResourceType[name]: word for word, name in _RESOURCE_TYPES.items()}
 _PATTERN_WORDS = {PatternType[name]: word for word, name in _PATTERN_TYPES.items()}
 
-_BEGINS = re.compile(rb'^(?:apiVersion|kind)[ \t]*:|\A\s*\{\s*"(?:apiVersion|kind)"\s*:\s*"(?!KafkaAcl)', re.MULTILINE)
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\Z")
 _PRINCIPAL = re.compile(r"User:(CN=)?(.*)\Z", re.DOTALL)
-
-_LISTS = ("List", "KafkaUserList")
-_CLUSTER = {"name": CLUSTER_NAME, "patternType": "literal"}
-_PERMISSION_TYPES = {"allow": "ALLOW", "deny": "DENY"}
-_RULE = ("type", "resource", "host", "operation", "operations")
-_RESOURCE = ("type", "name", "patternType")
-_SPEC = ("authentication", "authorization", "quotas", "template")
-_AUTHORIZATION = ("type", "acls")
-_WITHOUT_ACLS = re.compile(r"[a-z0-9]+\Z|(?:[a-z]+|[-a-z0-9.]+\.k8s\.io)/\w+\Z|(?:[a-z]+\.)?strimzi\.io/\w+\Z")
-"""The API versions of Kubernetes itself, and of Strimzi: none of their kinds but KafkaUser holds an ACL."""
+_TEMPLATE = re.compile(r"\{\{|\{%")
+_CLUSTER_LABEL = "strimzi.io/cluster"
+_PAUSED = "strimzi.io/pause-reconciliation"
 
 
-def is_strimzi(head: bytes) -> bool:
-    return _BEGINS.search(head) is not None
+class _Resource(Shape, rename="camel"):
+    type: Literal["topic", "group", "cluster", "transactionalId"]
+    name: str | None = None
+    pattern_type: Literal["literal", "prefix"] | None = None
 
 
-def read_strimzi(stream: IO[bytes]) -> Iterator[Entry]:
-    """The ACLs of all KafkaUsers, also in a List of `kubectl get`; kinds that hold none are passed over."""
-    return read_resources(stream, _resource, kind=_KIND, lists=_LISTS)
+class _Rule(Shape):
+    resource: _Resource
+    type: Literal["allow", "deny"] | None = None
+    host: str | None = None
+    operation: str | None = None
+    operations: Filled[str] | None = None
+
+
+class _Authorization(Shape):
+    type: Literal["simple"]
+    acls: list[_Rule] | None = None
+
+
+class _SecretKey(Shape):
+    name: str
+    key: str
+    optional: bool = False
+
+
+class _PasswordSource(Shape, rename="camel"):
+    secret_key_ref: _SecretKey
+
+
+class _Password(Shape, rename="camel"):
+    value_from: _PasswordSource
+
+
+class _Authentication(Shape, rename="camel"):
+    type: str
+    password: _Password | None = None
+    validity_days: int | None = None
+    renewal_days: int | None = None
+
+
+class _Quotas(Shape, rename="camel"):
+    producer_byte_rate: int | None = None
+    consumer_byte_rate: int | None = None
+    request_percentage: int | None = None
+    controller_mutation_rate: PassedOver = None
+
+
+class _SecretMetadata(Shape):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _SecretTemplate(Shape):
+    metadata: _SecretMetadata | None = None
+
+
+class _Template(Shape):
+    secret: _SecretTemplate | None = None
+
+
+class _Spec(Shape):
+    authentication: _Authentication | None = None
+    authorization: _Authorization | None = None
+    quotas: _Quotas | None = None
+    template: _Template | None = None
+
+
+class KafkaUser(Shape, rename="camel"):
+    """The whole resource, as of Strimzi 1.0 (v1) and before (v1beta2)."""
+
+    api_version: str
+    kind: str
+    metadata: Metadata
+    spec: _Spec
+    status: PassedOver = None
+
+
+_KINDS = Kinds(
+    read={f"{_GROUP}*": (_KIND,)},
+    lists={"v1": ("List",), f"{_GROUP}*": ("KafkaUserList",)},
+    passed_over={
+        f"{_GROUP}*": (
+            "Kafka", "KafkaNodePool", "KafkaTopic", "KafkaConnect", "KafkaConnector", "KafkaBridge", "KafkaMirrorMaker",
+            "KafkaMirrorMaker2", "KafkaRebalance",
+        ),
+        "core.strimzi.io/*": ("StrimziPodSet",),
+        "access.strimzi.io/*": ("KafkaAccess",),
+        "v1": (
+            "ConfigMap", "Secret", "Namespace", "Service", "ServiceAccount", "Pod", "PersistentVolume",
+            "PersistentVolumeClaim", "LimitRange", "ResourceQuota", "Endpoints",
+        ),
+        "apps/v1": ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"),
+        "batch/v1": ("Job", "CronJob"),
+        "rbac.authorization.k8s.io/v1": ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
+        "networking.k8s.io/v1": ("Ingress", "NetworkPolicy"),
+        "policy/v1": ("PodDisruptionBudget",),
+        "autoscaling/v2": ("HorizontalPodAutoscaler",),
+        "apiextensions.k8s.io/v1": ("CustomResourceDefinition",),
+        "kustomize.config.k8s.io/*": ("Kustomization", "Component"),
+    },
+    acls_at=("spec", "authorization", "acls"),
+)  # fmt: skip
+"""What is read, and what may be passed over: the kinds of Strimzi and Kubernetes that hold no ACLs of Kafka."""
+
+
+def is_strimzi(outline: Outline) -> bool:
+    return not outline.is_list and outline.has("apiVersion", "kind", kind='"') and not outline.has("data", kind="[")
+
+
+def read_strimzi(source: Source, reading: Reading) -> Iterator[Entry]:
+    """The ACLs of all KafkaUsers, also in a List of `kubectl get`; kinds that hold none are passed over by name."""
+    return read_resources(source, reading, KafkaUser, _KINDS, _user)
 
 
 def write_strimzi(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -118,85 +216,88 @@ def _write_rule(rule: Sequence[AclBinding], out: TextIO) -> None:
     out.write(f"        host: {wide_quoted(first.host)}\n        operations: [{words}]\n")
 
 
-def _resource(resource: Part, kind: str, version: str) -> Iterator[Entry]:
-    what = f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`"
-    if kind == _KIND and version.startswith(_GROUP):
-        yield from _user(resource)
-    elif kind.lower() == _KIND.lower():
-        yield resource.line, [f"{what}: write apiVersion {_GROUP}v1, kind {_KIND}"]
-    elif _WITHOUT_ACLS.match(version) is None:
-        # It may be of another tool that holds ACLs, perhaps a DENY.
-        yield resource.line, [f"{what}: unknown to Klamm, so it may hold ACLs; leave it out if it holds none"]
+def _user(user: KafkaUser, reading: Reading) -> Iterator[Entry]:
+    problems = [*user.metadata.problems(), *_of_user(user)]
+    if problems:
+        yield user.line, problems
+        return
+    metadata, authentication = user.metadata, user.spec.authentication
+    takes = reading.takes(Cluster((metadata.labels or {}).get(_CLUSTER_LABEL), metadata.namespace), metadata.line)
+    if isinstance(takes, Problem):
+        yield metadata.line, [takes]
+    elif takes and user.spec.authorization is not None:
+        is_tls = authentication is not None and authentication.type in _TLS
+        principal = f"User:CN={metadata.name}" if is_tls else f"User:{metadata.name}"
+        for rule in user.spec.authorization.acls or ():
+            yield from _rule(principal, rule)
 
 
-def _user(user: Part) -> Iterator[Entry]:
-    metadata, spec = user.part("metadata"), user.part("spec")
-    principal, rules = "", list[Value]()
-    if spec is not None:
-        spec.allows_only(*_SPEC)
-        principal = "" if metadata is None else _principal(metadata, spec)
-        rules = _rules(spec)
-    return rules_in(user, rules, partial(_rule, principal), "resource and operations")
-
-
-def _principal(metadata: Part, spec: Part) -> str:
-    problems = spec.problems
-    name = metadata.text("name")
-    if not problems and (_NAME.match(name) is None or len(name) > _MAX_NAME):
-        problems.append(f"`name`: `{name[:MAX_SHOWN]}` is not a Kubernetes name")
-    if not spec.has("authentication"):
-        return f"User:{name}"
-    authentication = spec.part("authentication")
-    kind = "" if authentication is None else authentication.text("type")
-    if not problems and kind not in (*_TLS, _SCRAM):
+def _of_user(user: KafkaUser) -> Iterator[Problem]:
+    metadata, authentication = user.metadata, user.spec.authentication
+    if _NAME.match(metadata.name) is None or len(metadata.name) > _MAX_NAME:
+        yield Problem(f"`{metadata.name[:MAX_SHOWN]}` is not a Kubernetes name", ("metadata", "name"))
+    if authentication is not None and authentication.type not in (*_TLS, _SCRAM):
         known = ", ".join((*_TLS, _SCRAM))
-        problems.append(
-            f"`authentication`: the principal of type `{kind[:MAX_SHOWN]}` is unknown to Klamm; write one of {known}"
+        yield Problem(
+            f"the principal of type `{authentication.type[:MAX_SHOWN]}` is unknown to Klamm; write one of {known}",
+            ("spec", "authentication"),
         )
-    return f"User:CN={name}" if kind in _TLS else f"User:{name}"
+    if (metadata.annotations or {}).get(_PAUSED) == "true":
+        text = f"`{metadata.name}` is paused, so Strimzi does nothing with it; remove the annotation, or leave it out"
+        yield Problem(text, ("metadata", "annotations", _PAUSED))
 
 
-def _rules(spec: Part) -> list[Value]:
-    authorization = spec.part("authorization") if spec.has("authorization") else None
-    if authorization is None:
-        return []
-    kind = authorization.text("type")
-    if kind == "simple":
-        authorization.allows_only(*_AUTHORIZATION)
-    elif not spec.problems:
-        spec.problems.append(f"`authorization`: type `{kind[:MAX_SHOWN]}` holds no ACLs; write `simple`")
-    return authorization.items("acls")
+def _rule(principal: str, rule: _Rule) -> Iterator[Entry]:
+    problems: list[Problem] = []
+    resource, host = rule.resource, WILDCARD if rule.host is None else rule.host
+    name, pattern_type = _pattern(resource, problems)
+    for field, text in (("name", name), ("host", host)):
+        if _TEMPLATE.search(text) is not None:
+            problems.append(Problem("a template that nothing has filled in; give what the chart makes of it", (field,)))
+    operations = _operations(rule, problems)
+    if problems:
+        yield rule.line, problems
+        return
+    for operation in operations:
+        yield (
+            rule.line,
+            acl_of(
+                resource_type=_RESOURCE_TYPES[resource.type],
+                resource_name=name,
+                pattern_type=_PATTERN_TYPES[pattern_type],
+                principal=principal,
+                host=host,
+                operation=_OPERATIONS[operation],
+                permission_type="ALLOW" if rule.type is None else rule.type.upper(),
+            ),
+        )
 
 
-def _rule(principal: str, rule: Part) -> Iterator[Entry]:
-    rule.allows_only(*_RULE)
-    resource = rule.part("resource")
-    pattern = {} if resource is None else _pattern(resource)
-    operations = [word_of("operations", each, _OPERATIONS, rule.problems) for each in _operations(rule)]
-    host = rule.text("host", WILDCARD)
-    permission_type = word_of("type", rule.text("type", "allow"), _PERMISSION_TYPES, rule.problems)
-    return rule.entries(operations, **pattern, principal=principal, host=host, permission_type=permission_type)
-
-
-def _pattern(resource: Part) -> Mapping[str, str]:
-    resource.allows_only(*_RESOURCE)
-    resource_type = word_of("type", resource.text("type"), _RESOURCE_TYPES, resource.problems)
-    if resource_type == ResourceType.CLUSTER.name:
+def _pattern(resource: _Resource, problems: list[Problem]) -> tuple[str, str]:
+    name, pattern_type = resource.name, resource.pattern_type or "literal"
+    if resource.type == "cluster":
         # Strimzi passes both over, whatever they are.
-        if any(resource.text(each, own) != own for each, own in _CLUSTER.items()):
-            resource.problems.append("`resource`: a cluster has neither name nor patternType; remove them")
-        name, pattern_type = CLUSTER_NAME, PatternType.LITERAL.name
-    else:
-        name, pattern_type = resource.text("name"), resource.text("patternType", "literal")
-        pattern_type = word_of("patternType", pattern_type, _PATTERN_TYPES, resource.problems)
-    return {"resource_type": resource_type, "resource_name": name, "pattern_type": pattern_type}
+        if name not in (None, CLUSTER_NAME) or pattern_type != "literal":
+            problems.append(Problem("a cluster has neither name nor patternType; remove them", ("resource",)))
+        return CLUSTER_NAME, "literal"
+    if name is None:
+        problems.append(Problem("the field is missing", ("name",)))
+    return name or "", pattern_type
 
 
-def _operations(rule: Part) -> list[str]:
-    one, many = rule.has("operation"), rule.has("operations")
-    if one and many:
-        rule.problems.append("`operation` and `operations`: both are given; keep `operations`")
-        return []
-    if one:
-        return [rule.text("operation")]
-    return rule.texts("operations")
+def _operations(rule: _Rule, problems: list[Problem]) -> Sequence[str]:
+    if rule.operation is not None and rule.operations is not None:
+        problems.append(Problem("both are given; keep `operations`", ("operation` and `operations",)))
+        return ()
+    if rule.operation is None and rule.operations is None:
+        problems.append(Problem("the list is missing, or empty", ("operations",)))
+        return ()
+    words = rule.operations or [rule.operation or ""]
+    problems += [
+        Problem(
+            f"`{each[:MAX_SHOWN]}` is not one of its values; write one of {', '.join(_OPERATIONS)}", ("operations",)
+        )
+        for each in words
+        if each not in _OPERATIONS
+    ]
+    return words

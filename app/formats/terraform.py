@@ -8,14 +8,15 @@ no delegation tokens, no users, and none of the operations on them.
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, TextIO
+from typing import TextIO
 
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, acl_from
-from app.formats.json_walk import JsonWalk, Pairs, read_walked
-from app.formats.lines import first_byte
+from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, Problem, acl_of
+from app.formats.json_walk import JsonWalk, Pairs
 from app.formats.quoting import json_quoted
+from app.formats.reading import Reading
+from app.formats.source import Outline, Source
 from app.formats.words import spellings, word_of
 
 KIND = "kafka_acl"
@@ -45,26 +46,27 @@ _HCL = "HCL, which only Terraform can evaluate; give what `terraform show -json`
 _HCL_BEGINS = re.compile(
     rb"^[ \t]*(?:resource|provider|terraform|variable|locals|module|data|output|moved|import)[ \t]*[\"{]", re.MULTILINE
 )
-_JSON_BEGINS = re.compile(
-    rb'\s*\{\s*"(?:resource|provider|terraform|variable|locals|module|data|output|//|format_version)"\s*:'
-)
+_TOP = ("resource", "provider", "terraform", "variable", "locals", "module", "output", "format_version", "values")
 _TEMPLATE = re.compile(r"(\$+|%+)\{")
 _SIGN = re.compile(r"[$%](?=\{)")
 _NO_SLUG = re.compile(r"[^a-z0-9]+")
 _MAX_SLUG = 40
 
 
-def is_terraform(head: bytes) -> bool:
-    return _JSON_BEGINS.match(head) is not None or _HCL_BEGINS.search(head) is not None
+def is_hcl(head: bytes) -> bool:
+    return _HCL_BEGINS.search(head) is not None
 
 
-def read_terraform(stream: IO[bytes]) -> Iterator[Entry]:
+def is_terraform(outline: Outline) -> bool:
+    return not outline.is_list and (outline.has(*_TOP) or outline.has("data", kind="{"))
+
+
+def read_terraform(source: Source, _: Reading) -> Iterator[Entry]:
     """The ACLs of a `.tf.json`, or of a state or plan as `terraform show -json` prints it. HCL is refused."""
-    line, first = first_byte(stream)
-    if first == b"{":
-        yield from read_walked(stream, "Terraform's JSON", _entries)
-    elif first:
-        yield line, [_HCL]
+    if source.is_json:
+        yield from _entries(source.json())
+    else:
+        yield 1, [Problem(_HCL)]
 
 
 def write_terraform(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -145,14 +147,17 @@ def _acl(given: Sequence[tuple[str, object]]) -> NewAcl | list[str]:
     words = {field: word_of(field, texts[field], known, problems) for field, known in _WORDS.items()}
     if problems:
         return problems
-    return acl_from(
-        {**texts, **words},
-        pattern_type=_OPTIONAL,
-        principal="acl_principal",
-        host="acl_host",
-        operation="acl_operation",
-        permission_type="acl_permission_type",
-    )
+    texts |= words
+    return acl_of(**{name: texts[_CALLED.get(name, name)] for name in AclBinding._fields}, called=_CALLED)
+
+
+_CALLED = {
+    "pattern_type": _OPTIONAL,
+    "principal": "acl_principal",
+    "host": "acl_host",
+    "operation": "acl_operation",
+    "permission_type": "acl_permission_type",
+}
 
 
 def _entries(walk: JsonWalk) -> Iterator[Entry]:

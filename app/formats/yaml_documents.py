@@ -1,4 +1,4 @@
-"""The documents of a YAML file, one after another, as PyYAML's nodes, which know their lines.
+"""The documents of a YAML file, one after another, as PyYAML's nodes, which know their lines; JSON makes the same.
 
 Nothing is constructed of them. Bounds: the file's bytes, how deep a value nests, and how many values a document has,
 those of its aliases counted as often as they are meant. Refused: a key that comes twice, merge keys, tags but YAML's
@@ -7,7 +7,7 @@ own, an anchor that comes twice, and an alias within what it stands for.
 
 import re
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, NamedTuple, cast
 
 import yaml
 
@@ -24,7 +24,7 @@ Items = yaml.SequenceNode
 Fields = yaml.MappingNode
 
 _YAML = "tag:yaml.org,2002:"
-_TEXT, _NULL = f"{_YAML}str", f"{_YAML}null"
+_TEXT, _NULL, _TRUTH, _WHOLE, _REAL = (f"{_YAML}{name}" for name in ("str", "null", "bool", "int", "float"))
 _TAGS: dict[type[Value], set[str]] = {
     # What YAML 1.1 takes a scalar for, by its looks if it stands without quotes.
     Scalar: {
@@ -33,10 +33,12 @@ _TAGS: dict[type[Value], set[str]] = {
     Items: {f"{_YAML}seq"},
     Fields: {f"{_YAML}map"},
 }
+_DECIMAL = re.compile(r"[-+]?[0-9]{1,18}\Z")
 _MERGE = "<<"
 _TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels; no KafkaUser is"
 _LIBRARY_TOO_DEEP = "exceeded maximum nesting depth"
 """What libyaml says of thousands of levels, before anything is composed of them."""
+_TRUE = ("true", "yes", "on")
 _ANCHOR = re.compile(r"[&*][\w-]+")
 
 
@@ -78,6 +80,43 @@ def is_text(value: Value) -> bool:
 
 def is_null(value: Value) -> bool:
     return value.tag == _NULL
+
+
+def truth_of(value: Value) -> bool | None:
+    """None if it is no truth value."""
+    return value.value.lower() in _TRUE if value.tag == _TRUTH else None
+
+
+def whole_number_of(value: Value) -> int | None:
+    """None if it is none in decimal digits."""
+    return int(value.value) if value.tag == _WHOLE and _DECIMAL.match(value.value) is not None else None
+
+
+class _Line(NamedTuple):
+    line: int
+
+
+def _mark(line: int) -> "yaml.Mark":
+    # All that is asked of a mark; PyYAML's own are slow to make.
+    return cast("yaml.Mark", _Line(line - 1))
+
+
+def scalar(plain: object, line: int) -> Value:
+    """What stands in JSON as this text, number, truth value or null."""
+    mark = _mark(line)
+    if isinstance(plain, str):
+        return Scalar(_TEXT, plain, mark)
+    if plain is None or isinstance(plain, bool):
+        return Scalar(_NULL if plain is None else _TRUTH, str(plain).lower(), mark)
+    return Scalar(_WHOLE if isinstance(plain, int) else _REAL, str(plain), mark)
+
+
+def items(values: list[Value], line: int) -> Value:
+    return Items(f"{_YAML}seq", values, _mark(line))
+
+
+def fields(pairs: list[tuple[Value, Value]], line: int) -> Value:
+    return Fields(f"{_YAML}map", pairs, _mark(line))
 
 
 def _problem(fault: yaml.MarkedYAMLError, text: str) -> str:
@@ -138,9 +177,9 @@ def _check(value: Value, sizes: dict[int, int]) -> int:
     return size
 
 
-def _check_names(fields: Fields) -> None:
+def _check_names(mapping: Fields) -> None:
     names = set()
-    for name, _ in fields.value:
+    for name, _ in mapping.value:
         if not isinstance(name, Scalar):
             raise TextFault(line_of(name), "a key is not text; write a name")
         if name.value == _MERGE:

@@ -1,22 +1,22 @@
 """Resources in YAML (kind, apiVersion, metadata, spec), as Kubernetes and Jikkou have them, and their fields."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation
 from app.formats.acl_entries import MAX_SHOWN, Entry, acl_of
 from app.formats.lines import TextFault
-from app.formats.yaml_documents import Fields, Items, Value, fields_of, is_null, is_text, line_of, read_documents
+from app.formats.source import Source
+from app.formats.yaml_documents import Fields, Items, Value, fields_of, is_null, is_text, line_of
 
 EntriesOf = Callable[["Part", str, str], Iterator[Entry]]
 RuleOf = Callable[["Part"], Iterator[Entry]]
 
 
-def read_resources(stream: IO[bytes], entries_of: EntriesOf, *, kind: str, lists: Sequence[str]) -> Iterator[Entry]:
+def read_resources(source: Source, entries_of: EntriesOf, *, kind: str, lists: Sequence[str]) -> Iterator[Entry]:
     """The ACLs of every resource of a file, also of those in a list; `kind` is what should be there."""
     try:
-        for document in read_documents(stream):
+        for document in source.documents():
             if is_null(document):
                 continue
             for resource in _unlisted(document, lists):

@@ -15,8 +15,10 @@ from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.arguments import one_line
 from app.formats.delete_bodies import parse_delete_body
-from app.formats.registry import AclFormat, format_named, read_entries, unrecognised
+from app.formats.reading import Reading
+from app.formats.registry import AclFormat, format_named, read_entries, recognise
 from app.formats.saved_plans import SavedPlanFault, is_saved_plan, parse_saved_plan
+from app.formats.source import Source
 from app.pipeline.access.changes import Candidate, FilterSet, Step
 from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.spark.errors import PipelineError
@@ -82,17 +84,16 @@ def _created(path: str, raw: IO[bytes], format_name: str | None) -> list[Step]:
 
 
 def _bindings(path: str, raw: IO[bytes], given: AclFormat | None, head: bytes) -> Step:
-    recognised, entries = read_entries(raw, given)
+    source = Source(raw)
+    recognised = given or recognise(source)
     way_out = "; give a file with `filters` to --delete" if b'"filters"' in head else ""
     found: dict[AclBinding, str] = {}
     problems: list[str] = []
-    for line, entry in entries:
+    for line, entry in read_entries(source, Reading(), recognised):
         if isinstance(entry, NewAcl):
             found.setdefault(entry.binding, f"line {line}")
             if len(found) > MAX_BINDINGS:
                 raise PipelineError(f"has more than {MAX_BINDINGS:,} ACLs; split it")
-        elif recognised is None:
-            raise PipelineError(f"{unrecognised(raw)}{way_out}")
         else:
             problems += [f"line {line}: {each}" for each in entry]
             if len(problems) > _PROBLEMS_SHOWN:

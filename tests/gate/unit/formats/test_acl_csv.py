@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.lines import MAX_LINE_BYTES
-from app.formats.registry import format_named, recognise
-from tests.acl_sets import bindings_of, problems_of, written
+from app.formats.registry import format_named
+from tests.acl_sets import bindings_of, problems_of, recognised, written
 
 FORMAT = format_named("csv")
 HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host"
@@ -50,7 +50,7 @@ def test_the_headers_of_others_are_known(subtests: pytest.Subtests) -> None:
         for end in ["\n", "\r\n"]:
             with subtests.test(header=header, end=end):
                 raw = f"{header}{end}{PLAIN}{end}{end}".encode()
-                assert recognise(raw) is FORMAT
+                assert recognised(raw) is FORMAT
                 assert bindings_of(raw) == [acl()]
 
 
@@ -162,7 +162,7 @@ def test_what_a_spreadsheet_would_run_is_marked_and_the_header_says_so() -> None
         "User:a,TOPIC,LITERAL,''=x,READ,ALLOW,'-1\r\n"
         "User:a,TOPIC,LITERAL,'tis,READ,ALLOW,*\r\n"
     )
-    assert recognise(written(FORMAT, bindings)) is FORMAT
+    assert recognised(written(FORMAT, bindings)) is FORMAT
     assert bindings_of(written(FORMAT, bindings)) == bindings
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.formats.registry import format_named, recognise
-from tests.acl_sets import bindings_of, problems_of, written
+from app.formats.registry import format_named
+from tests.acl_sets import bindings_of, problems_of, recognised, written
 
 FORMAT = format_named("confluent")
 ACL = AclBinding(
@@ -44,7 +44,7 @@ def test_every_shape_is_recognised_and_read(subtests: pytest.Subtests) -> None:
         for indentation in [None, 2]:
             with subtests.test(value=value, indentation=indentation):
                 content = raw(value, indentation)
-                assert recognise(content) is FORMAT
+                assert recognised(content) is FORMAT
                 assert bindings_of(b"\n " + content + b"\n") == [ACL]
 
 
@@ -54,7 +54,7 @@ def test_it_is_written_as_a_batch() -> None:
 
 def test_klamms_own_json_is_not_taken_for_it() -> None:
     line = json.dumps({**FIELDS, "permission_type": "ALLOW"}).encode()
-    found = recognise(line)
+    found = recognised(line)
     assert found is not None
     assert found.name == "jsonl"
 
@@ -149,14 +149,14 @@ LISTED = AclBinding(
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_what_the_cli_lists_is_read(text: str, end: str) -> None:
     content = text.replace("\n", end).encode()
-    assert recognise(content) is FORMAT
+    assert recognised(content) is FORMAT
     assert bindings_of(b"\xef\xbb\xbf" + content) == [LISTED]
 
 
 def test_without_a_host_which_the_cli_leaves_out_for_the_cloud_nothing_is_guessed() -> None:
     for text, line in ((CLI_JSON, 2), (CLI_YAML, 1)):
         without = "".join(each for each in text.splitlines(keepends=True) if "host" not in each)
-        assert recognise(without.encode()) is FORMAT
+        assert recognised(without.encode()) is FORMAT
         (problem,) = problems_of(without.encode())
         assert problem.startswith(
             f"{line}: `host`: the field is missing; Confluent's CLI leaves it out for Confluent Cloud"

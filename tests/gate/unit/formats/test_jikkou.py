@@ -6,8 +6,8 @@ import pytest
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.formats.registry import format_named, recognise
-from tests.acl_sets import bindings_of, problems_of, written
+from app.formats.registry import format_named
+from tests.acl_sets import bindings_of, problems_of, recognised, written
 
 FORMAT = format_named("jikkou")
 ALICE = """\
@@ -68,7 +68,7 @@ def test_documents_and_lists_are_recognised_and_read(subtests: pytest.Subtests) 
                     f"apiVersion: kafka.jikkou.io/{version}\nkind: {kind}\nitems:\n- {indent(alice, '  ').lstrip()}"
                 )
                 for text in (alice, f"---\n{TOPIC}---\n{alice}", listed, alice.replace("\n", "\r\n")):
-                    assert recognise(text.encode()) is FORMAT
+                    assert recognised(text.encode()) is FORMAT
                     assert bindings_of(text.encode()) == ACLS
                 assert bindings_of(f"---\n{alice}---\n{listed}---\n{TOPIC}".encode()) == ACLS * 2
 

@@ -6,8 +6,8 @@ import pytest
 
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.formats.registry import format_named, recognise
-from tests.acl_sets import bindings_of, problems_of, written
+from app.formats.registry import format_named
+from tests.acl_sets import bindings_of, problems_of, recognised, written
 
 FORMAT = format_named("kafka-acls")
 HEADER = "Current ACLs for resource `ResourcePattern(resourceType=TOPIC, name=orders-, patternType=PREFIXED)`:\n"
@@ -64,7 +64,7 @@ def test_every_shape_of_the_text_is_read(subtests: pytest.Subtests) -> None:
         OLD,
     ]:
         with subtests.test(text=text):
-            assert recognise(text.encode()) is FORMAT
+            assert recognised(text.encode()) is FORMAT
             assert bindings_of(text.encode()) == [ORDERS]
 
 
@@ -218,7 +218,7 @@ def test_what_each_version_prints_is_read_whole(subtests: pytest.Subtests) -> No
                     "\ufeff" + text,
                     "[2020-02-29 23:59:59,123] WARN x (o.a.k.A$1)\n" + text,
                 ):
-                    assert recognise(form.removeprefix("\ufeff").encode()) is FORMAT
+                    assert recognised(form.removeprefix("\ufeff").encode()) is FORMAT
                     assert bindings_of(form.encode()) == bindings
 
 
@@ -241,7 +241,7 @@ def test_what_the_tool_says_on_standard_error_is_passed_over_wherever_it_stands(
     ]:
         with subtests.test(noise=noise):
             text = f"{noise}\n{HEADER}{noise}\n{ENTRY}{noise}\n{ENTRY}\n{noise}\n"
-            assert recognise(text.encode()) is FORMAT
+            assert recognised(text.encode()) is FORMAT
             assert bindings_of(text.encode()) == [ORDERS, ORDERS]
 
 
@@ -288,7 +288,7 @@ def test_a_group_of_1_x_that_is_called_like_a_pattern_type_is_not_taken_for_anot
 def test_what_old_versions_really_print_is_read_whole(version: str) -> None:
     """`2>&1` of the version's own AclCommand in its jar, over an authorizer that keeps ACLs in a map: --add, --list."""
     text = (Path(__file__).parent / "fixtures" / f"kafka_acls_{version}.txt").read_bytes()
-    assert recognise(text) is FORMAT
+    assert recognised(text) is FORMAT
     found = bindings_of(text)
     assert {(each.resource_type.name, each.resource_name) for each in found} == {
         ("TOPIC", "orders"), ("GROUP", "g:1"), ("TRANSACTIONAL_ID", "t"), ("CLUSTER", "kafka-cluster"),

@@ -6,8 +6,8 @@ import pytest
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.formats.registry import format_named, recognise
-from tests.acl_sets import bindings_of, problems_of, written
+from app.formats.registry import format_named
+from tests.acl_sets import bindings_of, problems_of, recognised, written
 
 FORMAT = format_named("rpk")
 FIELDS = {
@@ -37,7 +37,7 @@ def raw(value: object) -> bytes:
 
 @pytest.mark.parametrize("value", [{"matches": [FIELDS]}, {"filters": [FILTER], "matches": [FIELDS]}])
 def test_a_listing_is_recognised_and_read(value: object) -> None:
-    assert recognise(raw(value)) is FORMAT
+    assert recognised(raw(value)) is FORMAT
     assert bindings_of(raw(value)) == [ACL]
 
 

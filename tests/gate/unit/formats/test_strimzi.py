@@ -7,8 +7,8 @@ from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats import yaml_documents
 from app.formats.acl_entries import FormatLimitError
-from app.formats.registry import format_named, recognise
-from tests.acl_sets import bindings_of, problems_of, written
+from app.formats.registry import format_named
+from tests.acl_sets import bindings_of, problems_of, recognised, written
 
 FORMAT = format_named("strimzi")
 
@@ -68,7 +68,7 @@ def test_a_user_as_strimzis_documentation_has_it_is_read() -> None:
     allow, deny = AclPermissionType.ALLOW, AclPermissionType.DENY
     principal = "User:CN=my-user"
     literal, prefixed = PatternType.LITERAL, PatternType.PREFIXED
-    assert recognise(USER.encode()) is FORMAT
+    assert recognised(USER.encode()) is FORMAT
     assert read(USER) == [
         AclBinding(ResourceType.TOPIC, "my-topic", literal, principal, "*", AclOperation.READ, allow),
         AclBinding(ResourceType.TOPIC, "my-topic", literal, principal, "*", AclOperation.DESCRIBE, allow),
@@ -119,7 +119,7 @@ def test_the_json_of_kubectl_is_read() -> None:
     text = """{"apiVersion": "v1", "items": [{"apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaUser",
       "metadata": {"name": "a"}, "spec": {"authorization": {"type": "simple", "acls": [
         {"resource": {"type": "topic", "name": "t\\u00e9\\/"}, "operations": ["Read"]}]}}}], "kind": "List"}"""
-    assert recognise(text.encode()) is FORMAT
+    assert recognised(text.encode()) is FORMAT
     assert read(text) == [acl("té/")]
 
 

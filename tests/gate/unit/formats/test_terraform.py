@@ -8,9 +8,9 @@ import pytest
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import FormatLimitError
-from app.formats.registry import format_named, recognise
+from app.formats.registry import format_named
 from app.formats.terraform import _quoted, _text_of, resource_label
-from tests.acl_sets import bindings_of, problems_of, written
+from tests.acl_sets import bindings_of, problems_of, recognised, written
 
 FORMAT = format_named("terraform")
 
@@ -96,7 +96,7 @@ def test_terraform_itself_takes_what_is_written_for_the_same() -> None:
     "text", ['resource "kafka_acl" "a" {\n}\n', 'provider "kafka" {\n}\n', "locals {\n", 'module "more" {\n}\n']
 )
 def test_hcl_is_refused_with_the_way_out(text: str) -> None:
-    assert recognise(text.encode()) is FORMAT
+    assert recognised(text.encode()) is FORMAT
     assert problems_of(b"\n" + text.encode()) == [
         "2: HCL, which only Terraform can evaluate; give what `terraform show -json` prints, or write it as .tf.json"
     ]
@@ -116,7 +116,7 @@ def in_json(resources: object, **more: object) -> bytes:
 def test_resources_in_json_are_read() -> None:
     fields = {**FIELDS, "acl_principal": "User:$${e\u0301}%%{$$${$%%{", "//": "why", "depends_on": ["x"]}
     raw = in_json({"kafka_topic": {"t": {"name": "t"}}, "kafka_acl": {"a": fields}}, terraform={"a": 1})
-    assert recognise(raw) is FORMAT
+    assert recognised(raw) is FORMAT
     assert bindings_of(raw) == [acl(principal="User:${é}%{$${$%{")]
 
 
@@ -185,7 +185,7 @@ def test_a_state_or_a_plan_is_read_as_terraform_has_evaluated_it(kind: str) -> N
         "resource_pattern_type_filter": "Prefixed",
     }
     raw = shown(kind, changes={"values": FIELDS | more})
-    assert recognise(raw) is FORMAT
+    assert recognised(raw) is FORMAT
     assert bindings_of(raw) == [acl(principal="User:$${x} ${y}")._replace(pattern_type=PatternType.PREFIXED)]
 
 

@@ -10,8 +10,8 @@ import pytest
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import validate_new_acl
-from app.formats.registry import FORMATS, AclFormat, recognise
-from tests.acl_sets import entries, plain_binding, written
+from app.formats.registry import FORMATS, AclFormat
+from tests.acl_sets import entries, plain_binding, recognised, written
 from tests.laws.test_round_trips import random_set, what_can_be_said
 
 TRIES = 400
@@ -41,7 +41,7 @@ def test_no_damage_makes_a_reader_crash_or_give_what_is_no_acl(acl_format: AclFo
         draw = random.Random(seed)
         raw, _ = what_can_be_said(acl_format, random_set(seed))
         raw = damaged(raw, draw)
-        recognise(raw)
+        recognised(raw)
         for line, found in entries(raw, acl_format):
             # YAML has more ends of lines than one.
             assert 1 <= line <= len(raw.decode(errors="replace").splitlines()) + 1
