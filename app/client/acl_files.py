@@ -173,6 +173,8 @@ class AclFile:
                 raise fault from None
             self._files.fail(fault.problem)
         reading.acls = count
+        if (problem := reading.cluster_problem()) is not None:
+            self._fail(1, [problem])
         # INVARIANT: nothing that came after the check, such as a DENY behind those that were read, is lost in silence.
         if self._checked is not None and count != self._checked:
             raise self._changed(f"it has {counted(count)}, not {self._checked}")
