@@ -32,9 +32,11 @@ class Cluster(NamedTuple):
 
 
 def cluster_named(text: str) -> Cluster:
-    """What --of-cluster names: `live`, or a namespace and a name, `kafka/live`."""
-    namespace, slash, name = text.rpartition("/")
-    return Cluster(name or None, namespace) if slash else Cluster(name)
+    """What --of-cluster names: `live`, or a namespace and a name, `kafka/live`. Raises ValueError if it is neither."""
+    namespace, _, name = text.rpartition("/")
+    if not namespace and not name:
+        raise ValueError("it names no cluster; write NAME or NAMESPACE/NAME")
+    return Cluster(name or None, namespace or None)
 
 
 class FileSet:
@@ -131,8 +133,17 @@ class Reading:
         self._says_cluster = True
         if cluster in self._refused:
             return False
-        if self.files.of_cluster is not None:
-            return self._is_wanted(cluster, self.files.of_cluster)
+        wanted = self.files.of_cluster
+        if wanted is not None and str(cluster) != str(wanted):
+            if not wanted.may_be(cluster):
+                self.other_clusters[str(cluster)] += 1
+                return False
+            unsaid = [part for part, its in zip(Cluster._fields, cluster, strict=True) if its is None]
+            unsaid = [part for part in unsaid if getattr(wanted, part) is not None]
+            if unsaid:
+                said = "namespace" if unsaid == ["namespace"] else "cluster"
+                return _unsaid(said, wanted)
+        # INVARIANT: also of the wanted name there is but one cluster: `live` may be in two namespaces.
         conflict = self.files.conflict(cluster, f"{self.file}:{line}" if self.file else f"line {line}")
         if conflict is None:
             return True
@@ -143,18 +154,10 @@ class Reading:
             f"{first}"
         )
 
-    def _is_wanted(self, cluster: Cluster, wanted: Cluster) -> bool | Problem:
-        if any(mine is not None and its is None for mine, its in zip(wanted, cluster, strict=True)):
-            return _unknown_cluster(wanted)
-        if wanted.may_be(cluster):
-            return True
-        self.other_clusters[str(cluster)] += 1
-        return False
-
     def cluster_problem(self) -> Problem | None:
         """What is wrong with a file that was read, if its format does not say of which cluster its ACLs are."""
         wanted = self.files.of_cluster
-        return None if wanted is None or self._says_cluster or not self.acls else _unknown_cluster(wanted)
+        return None if wanted is None or self._says_cluster or not self.acls else _unsaid("cluster", wanted)
 
     def refusal(self) -> str:
         """Why it is refused if no file has any ACL."""
@@ -169,8 +172,8 @@ class Reading:
         )
 
 
-def _unknown_cluster(wanted: Cluster) -> Problem:
-    return Problem(f"it does not say its cluster, so it may not be of `{wanted}`; leave out --of-cluster")
+def _unsaid(what: str, wanted: Cluster) -> Problem:
+    return Problem(f"it does not say its {what}, so it may not be of `{wanted}`; leave out --of-cluster")
 
 
 def _notes(
