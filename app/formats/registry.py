@@ -149,7 +149,8 @@ FORMATS = (
         "strimzi",
         "KafkaUser resources of Strimzi, YAML",
         "principals User:<name> and User:CN=<name> with a name of Kubernetes, and not both of one name; no ACLs on "
-        "DELEGATION_TOKEN and USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; CLUSTER is LITERAL",
+        "DELEGATION_TOKEN and USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; CLUSTER is LITERAL; no `{{`, "
+        "`{%` and `{#` in names and hosts",
         is_strimzi,
         read_strimzi,
         _bare(write_strimzi),
@@ -157,8 +158,7 @@ FORMATS = (
     AclFormat(
         "terraform",
         "kafka_acl resources of Terraform's provider Mongey/kafka, .tf.json (what terraform show -json prints is read)",
-        "no ACLs on DELEGATION_TOKEN and USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; texts in "
-        "Unicode's normal form C",
+        "no ACLs on USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; texts in Unicode's normal form C",
         is_terraform,
         read_terraform,
         _bare(write_terraform),
