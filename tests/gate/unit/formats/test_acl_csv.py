@@ -1,6 +1,7 @@
 import csv
 import io
 import random
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.lines import MAX_LINE_BYTES
 from app.formats.registry import format_named
-from tests.acl_sets import bindings_of, entries, problems_of, recognised, written
+from tests.acl_sets import acls_of, bindings_of, entries, problems_of, recognised, written
 from tests.budgets import seeds
 from tests.text_mutations import is_told, mutation, random_acls
 
@@ -179,9 +180,11 @@ def test_a_header_that_is_nearly_one_is_recognised_and_refused_once(subtests: py
         ("sep=,", "1: a line for Excel, no header; remove it"),
         ("sep=;", "1: a line for Excel, no header; remove it"),
         (HEADER + PLAIN, "1: `HostUser:a`: a record begins here; is a line end missing?"),
+        (HEADER + ",Colour" * 100_000, "1: 100007 columns; an ACL has 9 at most"),
+        (f'"{HEADER}"', "1: the whole line is within quotes"),
         ("'" + HEADER, "1: `ResourceName`: a mark (`'`) is missing before it"),
     ]:
-        with subtests.test(header=header):
+        with subtests.test(header=header[:200]):
             raw = f"{header}\n{PLAIN}\n".encode()
             assert recognised(raw) is FORMAT
             found = problems_of(raw)
@@ -218,8 +221,8 @@ def test_what_may_be_several_acls_is_never_one_of_a_strange_name(subtests: pytes
         ("User:a,GROUP,LITERAL,,orders,READ,DENY,*", "8 fields for 7 columns, and their values do not fit"),
         (f"{PLAIN}{PLAIN}", "13 fields for 7 columns, with two permission types: is a line end missing?"),
         (f"{PLAIN},{PLAIN}", "14 fields for 7 columns, with two permission types: is a line end missing?"),
-        (PLAIN.replace(",", ";"), "1 fields for 7 columns: they are separated by semicolons; save the file with"),
-        (PLAIN.replace(",", "\t"), "1 fields for 7 columns: they are separated by tabs; save the file with commas"),
+        (PLAIN.replace(",", ";"), "1 field for 7 columns: they are separated by semicolons; save the file with"),
+        (PLAIN.replace(",", "\t"), "1 field for 7 columns: they are separated by tabs; save the file with commas"),
         ('User:CN=a, O=b",TOPIC,LITERAL,orders,READ,DENY,*', '`Principal`: a `"` without a second one; quote the'),
         ("User:a,TOPIC,LIT\nERAL,orders,READ,DENY,*", "3 fields for 7 columns: some are missing, or the record goes"),
         ("User:a,TOPIC,LITERAL,\norders,READ,DENY,*", "4 fields for 7 columns: some are missing, or the record goes"),
@@ -227,6 +230,8 @@ def test_what_may_be_several_acls_is_never_one_of_a_strange_name(subtests: pytes
         ("User:a,GROUP,LITERAL,{% g %},READ,DENY,*", "`ResourceName`: a template that was not filled in"),
         ("User:a,TOPIC,LITERAL,orders,READ,DENY,${HOST}", "`Host`: a template that was not filled in"),
         ("User:a,TOPIC,LITERAL,orders,READ,DENY,10.0.0.0/99", "`Host`: Invalid CIDR notation"),
+        (",,,,,,", "a record without any text; remove the line"),
+        (HEADER, "a second header; put each list into a file of its own"),
         ("User:a,CLUSTER,LITERAL,orders,READ,DENY,*", "`ResourceName`: The only valid name for the CLUSTER resource"),
     ]:
         with subtests.test(record=record):
@@ -253,31 +258,54 @@ def test_what_kafka_can_hold_is_written_in_quotes_and_read_back() -> None:
 NAMES = ("a", "orders", "CN=a,OU=b, O=c", "a b", 'x"y"', "m;n", "=f", "{{a}}", "TOPIC")
 
 
-def bare(bindings: list[AclBinding]) -> bytes:
+def bare(bindings: list[AclBinding]) -> str:
     """As kafbat UI writes them: no quotes."""
     lines = [
         f"{each.principal},{each.resource_type.name},{each.pattern_type.name},{each.resource_name},"
         f"{each.operation.name},{each.permission_type.name},{each.host}"
         for each in bindings
     ]
-    return "\n".join([HEADER, *lines]).encode()
+    return "\n".join([HEADER, *lines])
+
+
+def test_a_comma_too_many_never_takes_an_end_away() -> None:
+    columns = f"{HEADER},ExpiresAt,Owner"
+    ends = "2026-12-01T18:00:00Z"
+    for record in [f"{PLAIN},,{ends},", f"{PLAIN},{ends},,", f"{PLAIN},{ends},,,"]:
+        (problem,) = told(columns, record)
+        assert problem.startswith("2: 1")
+    (found,) = acls_of(f"{columns},,\n{PLAIN},{ends},,,\n".encode())
+    assert found.expires_at is not None
+    assert found.owner is None
+
+
+def with_terms(acls: list[NewAcl], draw: random.Random) -> list[NewAcl]:
+    ends = (None, datetime(2026, 12, 1, 18, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
+    return [each._replace(expires_at=draw.choice(ends), owner=draw.choice((None, "a, b", "team"))) for each in acls]
 
 
 def test_no_mutation_loses_a_deny() -> None:
     found = 0
     for seed in seeds("mutations of a text"):
         draw = random.Random(seed)
-        bindings = random_acls(draw, NAMES)
-        raw = written(FORMAT, bindings)
-        if seed % 2:
-            names = dict.fromkeys(NAMES[2:3]) | dict.fromkeys(NAMES[:2])
-            bindings = [
-                each._replace(resource_name=each.resource_name.replace(",", "+"))
-                for each in random_acls(draw, tuple(names))
-            ]
-            raw = bare(bindings)
-        assert bindings_of(raw, FORMAT) == bindings
-        found += is_told(mutation(raw, draw), bindings, FORMAT)
+        out = io.StringIO(newline="")
+        acls = random_acls(draw, NAMES)
+        if seed % 3 == 0:
+            plain = [each.binding for each in random_acls(draw, NAMES[:3])]
+            plain = [each._replace(resource_name=each.resource_name.replace(",", "+")) for each in plain]
+            acls = [NewAcl(each) for each in plain]
+            out.write(bare(plain))
+        else:
+            acls = [each._replace(expires_at=None, owner=None) for each in acls]
+            acls = with_terms(acls, draw) if seed % 3 == 1 else acls
+            FORMAT.write(acls, out)
+        raw = out.getvalue().encode()
+        if seed % 3 == 2:
+            acls = [NewAcl(each.binding) for each in acls]
+        elif seed % 3 == 1 and not any(each.expires_at or each.owner for each in acls):
+            continue
+        assert acls_of(raw, FORMAT) == acls
+        found += is_told(mutation(raw, draw), acls, FORMAT)
     assert found > len(seeds("mutations of a text")) / 4
 
 

@@ -260,7 +260,8 @@ def test_no_mutation_loses_a_deny() -> None:
     found = 0
     for seed in seeds("mutations of a text"):
         draw = random.Random(seed)
-        bindings = random_acls(draw, ("a", "orders", "CN=a,OU=b, O=c", "a b", "g:x", "`", ")"))
+        names = ("a", "orders", "CN=a,OU=b, O=c", "a b", "g:x", "`", ")")
+        bindings = [each.binding for each in random_acls(draw, names)]
         form = ("4.3", "2.0", "1.x", "2.1")[seed % 4]
         if form == "1.x":
             bindings = [each._replace(pattern_type=PatternType.LITERAL) for each in bindings]
@@ -272,8 +273,17 @@ def test_no_mutation_loses_a_deny() -> None:
                 printed("Current", RESOURCES[form](each), [ENTRIES[form](each)]) for each in bindings
             ).encode()
         assert bindings_of(raw, FORMAT) == bindings
-        found += is_told(mutation(raw, draw), bindings, FORMAT)
+        found += is_told(mutation(raw, draw), [NewAcl(each) for each in bindings], FORMAT)
     assert found > len(seeds("mutations of a text")) / 4
+
+
+def test_the_entries_below_a_line_that_can_not_be_read_go_to_no_resource() -> None:
+    broken = b"Current ACLs for resource `ResourcePattern(resourceType=TOPIC, name=\xff, patternType=LITERAL)`:\n"
+    for line, problem in [(broken, "3: not UTF-8"), (broken.replace(b"\xff", b"\x1b[1mx"), "3: a terminal's escape")]:
+        read = entries((HEADER + ENTRY).encode() + line + ENTRY.encode(), FORMAT)
+        assert read[0] == (2, NewAcl(ORDERS))
+        assert len(read) == 2
+        assert f"{read[1][0]}: {read[1][1][0]}".startswith(problem)
 
 
 def test_a_long_text_is_read_line_by_line() -> None:
