@@ -140,8 +140,8 @@ def test_a_file_without_any_acl_is_refused(path: Path, content: bytes) -> None:
             line(operation="UNKNOWN"),
             (
                 "`operation`: `UNKNOWN` is not a value that Kafka knows; write one of ALL, READ, WRITE, CREATE, "
-                "DELETE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CREATE_TOKENS, "
-                "DESCRIBE_TOKENS, TWO_PHASE_COMMIT"
+                "DELETE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, "
+                "CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT"
             ),
         ),
         (
