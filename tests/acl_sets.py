@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import Entry
-from app.formats.registry import AclFormat, read_entries
+from app.formats.reading import FileSet
+from app.formats.registry import AclFormat, read_entries, recognise
+from app.formats.source import Source
 
 TYPES = tuple(ResourceType)[2:]
 PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
@@ -67,7 +69,8 @@ def random_binding(draw: random.Random) -> AclBinding:
 def plain_binding(draw: random.Random) -> AclBinding:
     """An ACL that every format can say."""
     resource_type = draw.choice((ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID))
-    name = unicodedata.normalize("NFC", random_text(draw).replace("\n", "").replace("\r", "")) or "a"
+    text = random_text(draw).replace("\n", "").replace("\r", "").replace(", patternType=", "")
+    name = unicodedata.normalize("NFC", text) or "a"
     operations = OPERATIONS[: OPERATIONS.index(AclOperation.IDEMPOTENT_WRITE) + 1]
     return AclBinding(
         resource_type,
@@ -87,9 +90,13 @@ def written(acl_format: AclFormat, bindings: Sequence[AclBinding]) -> bytes:
     return out.getvalue().encode()
 
 
-def entries(raw: bytes, given: AclFormat | None = None) -> list[Entry]:
+def entries(raw: bytes, given: AclFormat | None = None, files: FileSet | None = None) -> list[Entry]:
     """What is read of a file."""
-    return list(read_entries(io.BytesIO(raw), given)[1])
+    return list(read_entries(Source(io.BytesIO(raw)), (files or FileSet()).reading(""), given))
+
+
+def recognised(raw: bytes) -> AclFormat | None:
+    return recognise(Source(io.BytesIO(raw)))
 
 
 def acls_of(raw: bytes, given: AclFormat | None = None) -> list[NewAcl]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -12,13 +12,27 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.kafka.validation import validate_new_acl, validate_terms
 from app.core.spelling import printable
 
-Entry: TypeAlias = tuple[int, NewAcl | Sequence[str]]
+MAX_SHOWN = 200
+
+
+class Problem(str):
+    """What is wrong with a part of a file, beginning with the name of the field. `place` are all names down to it."""
+
+    __slots__ = ("place",)
+
+    place: tuple[str, ...]
+
+    def __new__(cls, text: str, place: tuple[str, ...] = ()) -> Self:
+        problem = super().__new__(cls, f"`{place[-1][:MAX_SHOWN]}`: {text}" if place else text)
+        problem.place = place
+        return problem
+
+
+Entry: TypeAlias = tuple[int, NewAcl | Sequence[Problem]]
 """The number of the line where it begins, and the ACL, or else all that is wrong, each naming its field.
 
 An end or an owner that the file does not say is KEEP, also where its format has no place for them.
 """
-
-MAX_SHOWN = 200
 
 VAGUE = frozenset({"UNKNOWN", "ANY", "MATCH"})
 """Words of filters, and of codes that this version does not know: no ACL has them."""
@@ -37,6 +51,8 @@ class FormatLimitError(Exception):
 _known: dict[tuple[str, str, str, str], tuple[ResourceType, PatternType, AclOperation, AclPermissionType]] = {}
 """Four words that have come, and all are Kafka's: no more than there are of these. Files of millions repeat them."""
 
+_AS_THEY_ARE: Mapping[str, str] = {}
+
 _Word = TypeVar("_Word", ResourceType, PatternType, AclOperation, AclPermissionType)
 
 
@@ -51,17 +67,21 @@ def acl_of(  # noqa: PLR0913 - an ACL has seven fields and two terms
     permission_type: str,
     expires_at: str | Literal[Keep.KEEP] | None = KEEP,
     owner: str | Literal[Keep.KEEP] | None = KEEP,
-) -> NewAcl | list[str]:
-    """The ACL, or why createAcls would refuse it (`core.kafka.validation`); an end may have passed."""
-    problems: list[str] = []
+    called: Mapping[str, str] = _AS_THEY_ARE,
+) -> NewAcl | list[Problem]:
+    """The ACL, or why createAcls would refuse it (`core.kafka.validation`); an end may have passed.
+
+    `called` has the file's own names for some of the fields, for what is said of them: `{"host": "acl_host"}`.
+    """
+    problems: list[Problem] = []
     words = resource_type, pattern_type, operation, permission_type
     codes = _known.get(words)
     if codes is None:
         codes = (
-            _word(ResourceType, "resource_type", resource_type, problems),
-            _word(PatternType, "pattern_type", pattern_type, problems),
-            _word(AclOperation, "operation", operation, problems),
-            _word(AclPermissionType, "permission_type", permission_type, problems),
+            _word(ResourceType, called.get("resource_type", "resource_type"), resource_type, problems),
+            _word(PatternType, called.get("pattern_type", "pattern_type"), pattern_type, problems),
+            _word(AclOperation, called.get("operation", "operation"), operation, problems),
+            _word(AclPermissionType, called.get("permission_type", "permission_type"), permission_type, problems),
         )
         if not problems:
             _known[words] = codes
@@ -69,19 +89,14 @@ def acl_of(  # noqa: PLR0913 - an ACL has seven fields and two terms
     try:
         ends = moment_of(expires_at) if isinstance(expires_at, str) else expires_at
     except ValueError as fault:
-        problems.append(f"`expires_at`: {fault}")
+        problems.append(Problem(str(fault), (called.get("expires_at", "expires_at"),)))
     if problems:
         return problems
     acl = NewAcl(binding, ends, owner)
     refusal = validate_new_acl(binding)
     if refusal is None and acl.says_terms:
         refusal = validate_terms(acl)
-    return acl if refusal is None else [refusal.message]
-
-
-def acl_from(fields: Mapping[str, str], **called: str) -> NewAcl | list[str]:
-    """The same for a file with other names for some of the seven fields: `permission_type="permission"`."""
-    return acl_of(**{name: fields[called.get(name, name)] for name in AclBinding._fields})
+    return acl if refusal is None else [Problem(refusal.message)]
 
 
 def moment_of(text: str) -> datetime:
@@ -119,10 +134,11 @@ def quoted(text: str) -> str:
     return shown if shown.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in shown)
 
 
-def _word(words: type[_Word], field: str, word: str, problems: list[str]) -> _Word:
+def _word(words: type[_Word], field: str, word: str, problems: list[Problem]) -> _Word:
     member = words.__members__.get(word)
     if member is None:
         known = ", ".join(each.name for each in words if each.name not in VAGUE)
-        problems.append(f"`{field}`: `{word[:MAX_SHOWN]}` is not a value that Kafka knows; write one of {known}")
+        text = f"`{word[:MAX_SHOWN]}` is not a value that Kafka knows; write one of {known}"
+        problems.append(Problem(text, (field,)))
         return words(0)
     return member

@@ -1,41 +1,39 @@
 """An export of the feed: the events of one snapshot (docs/feed.md). It holds ids and digest, so it can be proved."""
 
-import re
 from collections.abc import Iterator
-from typing import IO
 
 from app.core.digest import MODULUS, acl_digest, config_digest
 from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.core.kafka.validation import validate_new_acl, validate_terms
-from app.formats.acl_entries import Entry
+from app.formats.acl_entries import Entry, Problem
 from app.formats.feed_events import Acls, Bookmark, Configs, End, Event, NoEventError, Snapshot, Synced, events_in
 from app.formats.feed_values import acl_in, digest_of
-
-_BEGINS = re.compile(rb'\s*\{\s*"type"\s*:\s*"snapshot"')
-
-
-def is_feed_snapshot(head: bytes) -> bool:
-    return _BEGINS.match(head) is not None
+from app.formats.reading import Reading
+from app.formats.source import Outline, Source
 
 
-def read_feed_snapshot(stream: IO[bytes]) -> Iterator[Entry]:
+def is_feed_snapshot(outline: Outline) -> bool:
+    return outline.texts.get("type") == "snapshot"
+
+
+def read_feed_snapshot(source: Source, _: Reading) -> Iterator[Entry]:
     """Its ACLs; that some are missing, were changed or came twice is a problem at its end. Properties are passed over.
 
     What has changed behind the snapshot is a problem as well: the ACLs of a file are those of one state.
     """
     found = _Snapshot()
     try:
-        for line, event in events_in(stream):
+        for line, event in events_in(source.stream):
             for acl in found.take(line, event):
                 new = NewAcl(acl.binding, *acl.terms)
                 refusal = validate_new_acl(acl.binding) or validate_terms(new)
-                yield line, new if refusal is None else [refusal.message]
+                yield line, new if refusal is None else [Problem(refusal.message)]
     except (NoEventError, ValueError) as fault:
-        yield found.line, [str(fault)]
+        yield found.line, [Problem(str(fault))]
         return
     problem = found.problem
     if problem is not None:
-        yield found.line, [problem]
+        yield found.line, [Problem(problem)]
 
 
 class _Snapshot:

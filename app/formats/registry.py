@@ -1,18 +1,19 @@
 """The formats by their names, and how a file's format is told from its content."""
 
-import gzip
-import io
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, TextIO
+from typing import TextIO
 
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import KafkaCode
+from app.core.spelling import nearest
 from app.formats.acl_csv import is_csv, read_csv, write_csv
-from app.formats.acl_entries import VAGUE, Entry, FormatLimitError
+from app.formats.acl_entries import MAX_SHOWN, VAGUE, Entry, FormatLimitError, Problem
 from app.formats.acl_json import (
     is_create_acls_body,
+    is_json_lines,
     read_create_acls_body,
     read_json_lines,
     write_create_acls_body,
@@ -21,28 +22,29 @@ from app.formats.acl_json import (
 from app.formats.confluent import is_confluent, read_confluent, write_confluent
 from app.formats.feed_snapshot import is_feed_snapshot, read_feed_snapshot
 from app.formats.jikkou import is_jikkou, read_jikkou, write_jikkou
+from app.formats.json_walk import not_json
 from app.formats.kafka_acls_text import is_kafka_acls_text, read_kafka_acls_text, write_kafka_acls_text
+from app.formats.lines import TextFault
+from app.formats.reading import Reading
 from app.formats.rpk import is_rpk, read_rpk, write_rpk
+from app.formats.source import Outline, Source
 from app.formats.strimzi import is_strimzi, read_strimzi, write_strimzi
-from app.formats.terraform import is_terraform, read_terraform, write_terraform
-
-_HEAD_BYTES = 64 * 1024
-_BUFFER_BYTES = 256 * 1024
-_GZIP_MAGIC = b"\x1f\x8b"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+from app.formats.terraform import is_hcl, is_terraform, read_terraform, write_terraform
+from app.formats.yaml_documents import is_null
 
 
 @dataclass(frozen=True, slots=True)
 class AclFormat:
-    """A file format of ACLs. `recognised` tells by a file's first bytes whether it may be in this format."""
+    """A file format of ACLs."""
 
     name: str
     description: str
     limits: str
     """What it can't express, in one line; empty if nothing."""
-    recognised: Callable[[bytes], bool]
-    read: Callable[[IO[bytes]], Iterator[Entry]]
-    """The entries of a file, from its current position on."""
+    recognised: Callable[[Outline], bool] | None
+    """By the outline of JSON or YAML; None if it is a text of lines."""
+    read: Callable[[Source, Reading], Iterator[Entry]]
+    """The entries of a file. Raises TextFault, JSONDecodeError and RecursionError where it can't be read on."""
     _write: Callable[[Sequence[NewAcl], TextIO], None]
     says_terms: bool = False
     """Whether it has a place for ends and owners; otherwise they are left out."""
@@ -86,12 +88,6 @@ _TABLES = {
 """How listings for people begin, which may lack parts of an ACL, and what to use instead."""
 
 
-def _is_json_lines(head: bytes) -> bool:
-    line, end, _ = head.lstrip().partition(b"\n")
-    # JSON of another shape, over several lines, would be a fault in each of them.
-    return not line or (line[:1] == b"{" and (line.rstrip()[-1:] == b"}" or b'"resource_' in line or not end))
-
-
 def _as_the_service_sends_it(_: Sequence[NewAcl], __: TextIO) -> None:
     raise TypeError("only a service can write the events of a snapshot")
 
@@ -126,7 +122,7 @@ FORMATS = (
         "csv",
         "comma-separated, as kafbat UI and Kafka Security Manager have it",
         "",
-        is_csv,
+        None,
         read_csv,
         write_csv,
         says_terms=True,
@@ -135,8 +131,8 @@ FORMATS = (
     AclFormat(
         "kafka-acls",
         "text that kafka-acls prints",
-        "no line ends and no terminal's escape sequences in names, principals and hosts; no `, host=` in hosts",
-        is_kafka_acls_text,
+        "in names, principals and hosts no line ends, no terminal's escape sequences, and none of the text's own words",
+        None,
         read_kafka_acls_text,
         _bare(write_kafka_acls_text),
         has_escapes=False,
@@ -153,7 +149,8 @@ FORMATS = (
         "strimzi",
         "KafkaUser resources of Strimzi, YAML",
         "principals User:<name> and User:CN=<name> with a name of Kubernetes, and not both of one name; no ACLs on "
-        "DELEGATION_TOKEN and USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; CLUSTER is LITERAL",
+        "DELEGATION_TOKEN and USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; CLUSTER is LITERAL; no `{{`, "
+        "`{%` and `{#` in names and hosts",
         is_strimzi,
         read_strimzi,
         _bare(write_strimzi),
@@ -161,8 +158,7 @@ FORMATS = (
     AclFormat(
         "terraform",
         "kafka_acl resources of Terraform's provider Mongey/kafka, .tf.json (what terraform show -json prints is read)",
-        "no ACLs on DELEGATION_TOKEN and USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; texts in "
-        "Unicode's normal form C",
+        "no ACLs on USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; texts in Unicode's normal form C",
         is_terraform,
         read_terraform,
         _bare(write_terraform),
@@ -171,7 +167,7 @@ FORMATS = (
         "jsonl",
         "JSON Lines: one binding of createAcls per line",
         "",
-        _is_json_lines,
+        is_json_lines,
         read_json_lines,
         write_json_lines,
         says_terms=True,
@@ -202,54 +198,121 @@ def format_named(name: str) -> AclFormat:
     return found
 
 
-def recognise(head: bytes) -> AclFormat | None:
-    return next((each for each in (FEED, *FORMATS) if each.recognised(head)), None)
+_TEXTS: tuple[tuple[AclFormat, Callable[[bytes], bool]], ...] = (
+    (format_named("kafka-acls"), is_kafka_acls_text),
+    (format_named("csv"), is_csv),
+    (format_named("terraform"), is_hcl),
+)
+"""Those that are recognised by their first lines."""
 
 
-def read_entries(raw: IO[bytes], given: AclFormat | None = None) -> tuple[AclFormat | None, Iterator[Entry]]:
-    """The format of a file and its entries, read from its beginning: unpacked if it is gzip, without a byte order mark.
+def recognise(source: Source) -> AclFormat | None:
+    """The format of the file's content. Raises TextFault if it is broken before that can be told."""
+    found = next((acl_format for acl_format, is_this in _TEXTS if is_this(source.head)), None)
+    if found is not None or _stranger(source.head) is not None:
+        return found
+    outline = _outline(source)
+    if outline is None:
+        return None
+    return next((each for each in (FEED, *FORMATS) if each.recognised is not None and each.recognised(outline)), None)
 
-    `raw` can be sought in. Unless a format is `given`, it is recognised; what looks like none is read as JSON Lines.
-    A file without any ACL has one entry all the same, which says so. Raises OSError, EOFError or zlib.error, also
-    while entries are read, if it can't be read or unpacked.
+
+def _outline(source: Source) -> Outline | None:
+    try:
+        return source.outline
+    except json.JSONDecodeError as fault:
+        raise TextFault(fault.lineno, not_json(fault)) from None
+    except (ValueError, RecursionError):
+        raise TextFault(1, _TOO_LONG_OR_DEEP) from None
+
+
+def read_entries(
+    source: Source, reading: Reading, given: AclFormat | None = None, *, otherwise: AclFormat | None = None
+) -> Iterator[Entry]:
+    """The entries of a file: in the format that is `given`, else in its own, or `otherwise` if it shows none.
+
+    What can't be read is an entry as well, the last one; that the file is in no known format is one Unrecognised. An
+    empty file has none. Raises OSError, EOFError or zlib.error if the file can't be read or unpacked.
     """
-    stream, head = _begun(raw)
-    found = given or recognise(head)
-    read_as = found or JSON_LINES
-    return found, _some(read_as.read(stream), read_as)
+    try:
+        found = given or _recognised(source, otherwise)
+        if found is not None:
+            reading.format_name = found.name
+            yield from found.read(source, reading)
+        elif _is_kustomization(source):
+            reading.passed_over[_KUSTOMIZATION] += 1
+        elif text := _unrecognised(source):
+            yield 1, [Unrecognised(text)]
+    except json.JSONDecodeError as fault:
+        yield fault.lineno, [Problem(not_json(fault))]
+    except TextFault as fault:
+        yield fault.line, [Problem(str(fault))]
+    except (ValueError, RecursionError):
+        yield 1, [Problem(_TOO_LONG_OR_DEEP)]
 
 
-def _some(entries: Iterator[Entry], read_as: AclFormat) -> Iterator[Entry]:
-    # INVARIANT: no file is without effect in silence; to whoever plans, it would be the wish to have no ACL at all.
-    first = next(entries, None)
-    if first is None:
-        yield 1, [f"it holds no ACLs in the format {read_as.name}; if they are in another one, name it with --format"]
-        return
-    yield first
-    yield from entries
+def _recognised(source: Source, otherwise: AclFormat | None) -> AclFormat | None:
+    try:
+        found = recognise(source)
+    except TextFault:
+        if otherwise is None:
+            raise
+        return otherwise
+    # INVARIANT: what is known for something else, such as a table for people, is not read as what it is not.
+    is_known = found is not None or _stranger(source.head) is not None or source.is_empty or _is_kustomization(source)
+    return found if is_known else otherwise
 
 
-def unrecognised(raw: IO[bytes]) -> str:
-    """The refusal of a file in no known format, to follow its name. Raises the same as `read_entries`."""
-    _, head = _begun(raw)
+def _is_kustomization(source: Source) -> bool:
+    """Whether it is kustomize's own file, which may do without apiVersion and kind, and changes no names and ACLs."""
+    outline = None if source.is_json else _outline(source)
+    if outline is None or not outline.has("resources", kind="[") or not _KUSTOMIZED.issuperset(outline.fields):
+        return False
+    return sum(not is_null(document) for document in source.documents()) == 1
+
+
+class Unrecognised(Problem):
+    """That a file is in no known format; the text follows the name of the file."""
+
+    __slots__ = ()
+
+
+def _unrecognised(source: Source) -> str:
+    """The refusal of a file in no known format, to follow its name; empty if nothing is in the file.
+
+    Raises as `read_entries` catches it if the file is broken, which is then the likelier cause.
+    """
+    told = _stranger(source.head)
+    if told is not None or source.is_empty:
+        return told or ""
+    outline = _outline(source)
+    names = list(outline.fields) if outline is not None else []
+    if names or source.is_json:
+        for _ in source.documents():
+            pass
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    are = "field is" if len(names) == 1 else "fields are"
+    about = f": its outermost {are} {', '.join(map(_with_known, names[:_NAMES_SHOWN]))}{more}" if names else ""
+    return f"is in no format that Klamm recognises{about}; name its format with --format: {', '.join(FORMAT_NAMES)}"
+
+
+def _with_known(name: str) -> str:
+    """The name, and which one was probably meant."""
+    meant = nearest(name, _TOP_NAMES, likeness=_ALIKE)
+    return f"`{name[:MAX_SHOWN]}`{f' (did you mean `{meant}`?)' if meant not in (None, name) else ''}"
+
+
+def _stranger(head: bytes) -> str | None:
     told = next((text for magic, text in _STRANGERS if head.startswith(magic)), None)
-    told = told or next((text for text, beginning in _TABLES.items() if beginning.match(head) is not None), None)
-    return told or f"is in no format that Klamm recognises; name its format with --format: {', '.join(FORMAT_NAMES)}"
+    return told or next((text for text, beginning in _TABLES.items() if beginning.match(head) is not None), None)
 
 
-def opened_text(raw: IO[bytes]) -> tuple[IO[bytes], AclFormat | None]:
-    """The file, unpacked, and the format that it seems to have. Raises the same as `read_entries`."""
-    stream, head = _begun(raw)
-    return stream, recognise(head)
-
-
-def _begun(raw: IO[bytes]) -> tuple[IO[bytes], bytes]:
-    """The file, unpacked and positioned after any byte order mark, and its first bytes."""
-    raw.seek(0)
-    packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-    raw.seek(0)
-    stream = io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER_BYTES) if packed else raw
-    head = stream.read(_HEAD_BYTES)
-    mark = len(_BYTE_ORDER_MARK) if head.startswith(_BYTE_ORDER_MARK) else 0
-    stream.seek(mark)
-    return stream, head[mark:]
+_KUSTOMIZATION = "Kustomization"
+_KUSTOMIZED = frozenset(
+    ("resources", "namespace", "labels", "commonLabels", "commonAnnotations", "images", "configMapGenerator")
+)
+_TOO_LONG_OR_DEEP = "a number is too long, or the nesting is too deep"
+_NAMES_SHOWN = 5
+_ALIKE = 0.75
+_TOP_NAMES = ("bindings", "matches", "data", "resource", "values", "planned_values", "apiVersion", "kind")
+"""The fields at the top by which files of JSON and YAML are recognised."""

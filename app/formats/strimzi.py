@@ -5,16 +5,28 @@ Strimzi makes the principal of the resource's name: User:CN=<name> with _TLS, Us
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import IO, TextIO
+from typing import Annotated, Literal, TextIO, TypeAlias
+
+from msgspec import UNSET, UnsetType
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, AclOperation, PatternType, ResourceType
-from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError
+from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, Problem, acl_of
 from app.formats.quoting import wide_quoted
-from app.formats.words import spellings, word_of
-from app.formats.yaml_documents import Value
-from app.formats.yaml_resources import Part, by_rule, read_resources, rules_in
+from app.formats.reading import Cluster, Reading
+from app.formats.resources import (
+    Final,
+    Kinds,
+    Metadata,
+    by_rule,
+    has_template,
+    misspelt,
+    placed,
+    read_resources,
+)
+from app.formats.shapes import Filled, Prose, Shape, Single, as_text, as_word
+from app.formats.source import Outline, Source
+from app.formats.words import spellings
 
 _MAX_NAME = 253
 _MAX_TLS_NAME = 64
@@ -28,34 +40,172 @@ _SCRAM = "scram-sha-512"
 _OPERATIONS = spellings(AclOperation, up_to=AclOperation.IDEMPOTENT_WRITE)
 _RESOURCE_TYPES = {"topic": "TOPIC", "group": "GROUP", "cluster": "CLUSTER", "transactionalId": "TRANSACTIONAL_ID"}
 _PATTERN_TYPES = {"literal": "LITERAL", "prefix": "PREFIXED"}
+_PERMISSION_TYPES = {"allow": "ALLOW", "deny": "DENY"}
 
 _OPERATION_WORDS = {AclOperation[name]: word for word, name in _OPERATIONS.items()}
 _RESOURCE_WORDS = {ResourceType[name]: word for word, name in _RESOURCE_TYPES.items()}
 _PATTERN_WORDS = {PatternType[name]: word for word, name in _PATTERN_TYPES.items()}
 
-_BEGINS = re.compile(rb'^(?:apiVersion|kind)[ \t]*:|\A\s*\{\s*"(?:apiVersion|kind)"\s*:\s*"(?!KafkaAcl)', re.MULTILINE)
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\Z")
 _PRINCIPAL = re.compile(r"User:(CN=)?(.*)\Z", re.DOTALL)
-
-_LISTS = ("List", "KafkaUserList")
-_CLUSTER = {"name": CLUSTER_NAME, "patternType": "literal"}
-_PERMISSION_TYPES = {"allow": "ALLOW", "deny": "DENY"}
-_RULE = ("type", "resource", "host", "operation", "operations")
-_RESOURCE = ("type", "name", "patternType")
-_SPEC = ("authentication", "authorization", "quotas", "template")
-_AUTHORIZATION = ("type", "acls")
-_WITHOUT_ACLS = re.compile(r"[a-z0-9]+\Z|(?:[a-z]+|[-a-z0-9.]+\.k8s\.io)/\w+\Z|(?:[a-z]+\.)?strimzi\.io/\w+\Z")
-"""The API versions of Kubernetes itself, and of Strimzi: none of their kinds but KafkaUser holds an ACL."""
+_CLUSTER_LABEL = "strimzi.io/cluster"
+_PAUSED = "strimzi.io/pause-reconciliation"
+_ACLS_AT = ("spec", "authorization", "acls")
 
 
-def is_strimzi(head: bytes) -> bool:
-    return _BEGINS.search(head) is not None
+def _simple(text: str) -> str:
+    if text != _SIMPLE:
+        raise ValueError(f"`{text[:MAX_SHOWN]}` holds no ACLs; write `{_SIMPLE}`")
+    return text
 
 
-def read_strimzi(stream: IO[bytes]) -> Iterator[Entry]:
-    """The ACLs of all KafkaUsers, also in a List of `kubectl get`; kinds that hold none are passed over."""
-    return read_resources(stream, _resource, kind=_KIND, lists=_LISTS)
+_SIMPLE = "simple"
+_Operation: TypeAlias = Annotated[str, as_word(_OPERATIONS)]
+
+
+class _Resource(Shape, rename="camel"):
+    type: Annotated[str, as_word(_RESOURCE_TYPES)]
+    name: Final | UnsetType = UNSET
+    pattern_type: Annotated[str, as_word(_PATTERN_TYPES)] | UnsetType = UNSET
+
+
+class _Rule(Shape):
+    """Kubernetes takes no null here; a default in its place could allow more than was meant."""
+
+    resource: _Resource
+    type: Annotated[str, as_word(_PERMISSION_TYPES)] | UnsetType = UNSET
+    host: Final | UnsetType = UNSET
+    operation: _Operation | UnsetType = UNSET
+    operations: Filled[_Operation] | UnsetType = UNSET
+
+
+class _Authorization(Shape):
+    type: Annotated[str, as_text(_simple)]
+    acls: list[_Rule] | None = None
+
+
+class _SecretKey(Shape):
+    name: Single = None
+    key: Single = None
+    optional: Single = None
+
+
+class _PasswordSource(Shape, rename="camel"):
+    secret_key_ref: _SecretKey | None = None
+
+
+class _Password(Shape, rename="camel"):
+    value_from: _PasswordSource | None = None
+
+
+class _Authentication(Shape, rename="camel"):
+    type: Literal["tls", "tls-external", "scram-sha-512"]
+    password: _Password | None = None
+    validity_days: Single = None
+    renewal_days: Single = None
+
+
+class _Quotas(Shape, rename="camel"):
+    producer_byte_rate: Single = None
+    consumer_byte_rate: Single = None
+    request_percentage: Single = None
+    controller_mutation_rate: Single = None
+
+
+class _SecretMetadata(Shape):
+    labels: dict[str, Single] | None = None
+    annotations: dict[str, Single] | None = None
+
+
+class _SecretTemplate(Shape):
+    metadata: _SecretMetadata | None = None
+
+
+class _Template(Shape):
+    secret: _SecretTemplate | None = None
+
+
+class _Spec(Shape):
+    authentication: _Authentication | None = None
+    authorization: _Authorization | None = None
+    quotas: _Quotas | None = None
+    template: _Template | None = None
+
+
+class _Condition(Shape, rename="camel"):
+    type: Single = None
+    status: Single = None
+    last_transition_time: Single = None
+    reason: Single = None
+    message: Prose | None = None
+
+
+class _Status(Shape, rename="camel"):
+    conditions: list[_Condition] | None = None
+    observed_generation: Single = None
+    username: Single = None
+    secret: Single = None
+
+
+class KafkaUser(Shape, rename="camel"):
+    """The whole resource, as of Strimzi 1.2 (v1) and 0.45 (v1beta2 and before)."""
+
+    api_version: str
+    kind: str
+    metadata: Metadata
+    spec: _Spec
+    status: _Status | None = None
+
+
+_KINDS = Kinds(
+    read={f"{_GROUP}{version}": (_KIND,) for version in ("v1", "v1beta2", "v1beta1", "v1alpha1")},
+    lists={"v1": ("List",), f"{_GROUP}*": (f"{_KIND}List",)},
+    passed_over={
+        f"{_GROUP}*": (
+            "Kafka", "KafkaNodePool", "KafkaTopic", "KafkaConnect", "KafkaConnectS2I", "KafkaConnector", "KafkaBridge",
+            "KafkaMirrorMaker", "KafkaMirrorMaker2", "KafkaRebalance",
+        ),
+        "core.strimzi.io/*": ("StrimziPodSet",),
+        "access.strimzi.io/*": ("KafkaAccess",),
+        "v1": (
+            "ConfigMap", "Secret", "Namespace", "Node", "Service", "ServiceAccount", "Pod", "PodTemplate",
+            "PersistentVolume", "PersistentVolumeClaim", "LimitRange", "ResourceQuota", "ReplicationController",
+            "Endpoints", "Event",
+        ),
+        "apps/*": ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ControllerRevision"),
+        "batch/*": ("Job", "CronJob"),
+        "rbac.authorization.k8s.io/*": ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
+        "networking.k8s.io/*": ("Ingress", "IngressClass", "NetworkPolicy"),
+        "policy/*": ("PodDisruptionBudget", "PodSecurityPolicy"),
+        "autoscaling/*": ("HorizontalPodAutoscaler",),
+        "scheduling.k8s.io/*": ("PriorityClass",),
+        "storage.k8s.io/*": ("StorageClass",),
+        "coordination.k8s.io/*": ("Lease",),
+        "discovery.k8s.io/*": ("EndpointSlice",),
+        "events.k8s.io/*": ("Event",),
+        "admissionregistration.k8s.io/*": ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
+        "apiextensions.k8s.io/*": ("CustomResourceDefinition",),
+        "apiregistration.k8s.io/*": ("APIService",),
+        "kustomize.config.k8s.io/*": ("Kustomization", "Component"),
+        "monitoring.coreos.com/*": (
+            "PodMonitor", "ServiceMonitor", "PrometheusRule", "Probe", "ScrapeConfig", "Prometheus", "PrometheusAgent",
+            "Alertmanager", "AlertmanagerConfig", "ThanosRuler",
+        ),
+        "cert-manager.io/*": ("Certificate", "Issuer", "ClusterIssuer"),
+        "route.openshift.io/*": ("Route",),
+    },
+)  # fmt: skip
+"""What is read, and what may be passed over: the kinds of Strimzi and Kubernetes that hold no ACLs of Kafka."""
+
+
+def is_strimzi(outline: Outline) -> bool:
+    return not outline.is_list and outline.has("apiVersion", "kind", kind='"') and not outline.has("data", kind="[")
+
+
+def read_strimzi(source: Source, reading: Reading) -> Iterator[Entry]:
+    """The ACLs of all KafkaUsers, also in a List of `kubectl get`; kinds that hold none are passed over by name."""
+    return read_resources(source, reading, KafkaUser, _KINDS, _user)
 
 
 def write_strimzi(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -84,6 +234,8 @@ def _checked(binding: AclBinding) -> str:
             "Strimzi makes principals from resource names: User:<name> or User:CN=<name>, with a Kubernetes name "
             f"(lower case letters, digits, `-`, `.`) of up to {_MAX_TLS_NAME} characters with CN=",
         )
+    if has_template(binding.resource_name, binding.host):
+        raise FormatLimitError(binding, "Klamm takes `{{`, `{%` and `{#` in Strimzi's files for templates")
     if binding.resource_type not in _RESOURCE_WORDS:
         raise FormatLimitError(binding, f"Strimzi has no ACLs on {binding.resource_type.name}")
     if binding.operation not in _OPERATION_WORDS:
@@ -118,85 +270,75 @@ def _write_rule(rule: Sequence[AclBinding], out: TextIO) -> None:
     out.write(f"        host: {wide_quoted(first.host)}\n        operations: [{words}]\n")
 
 
-def _resource(resource: Part, kind: str, version: str) -> Iterator[Entry]:
-    what = f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`"
-    if kind == _KIND and version.startswith(_GROUP):
-        yield from _user(resource)
-    elif kind.lower() == _KIND.lower():
-        yield resource.line, [f"{what}: write apiVersion {_GROUP}v1, kind {_KIND}"]
-    elif _WITHOUT_ACLS.match(version) is None:
-        # It may be of another tool that holds ACLs, perhaps a DENY.
-        yield resource.line, [f"{what}: unknown to Klamm, so it may hold ACLs; leave it out if it holds none"]
+def _user(user: KafkaUser, reading: Reading) -> Iterator[Entry]:
+    metadata, authentication, authorization = user.metadata, user.spec.authentication, user.spec.authorization
+    takes = reading.takes(Cluster((metadata.labels or {}).get(_CLUSTER_LABEL), metadata.namespace), metadata.line)
+    if isinstance(takes, Problem):
+        yield metadata.line, [Problem(takes, ("metadata",))]
+    elif takes:
+        problems = [*metadata.problems(), *_problems(metadata, metadata.labels or {}, metadata.annotations or {})]
+        if problems:
+            yield metadata.line, problems
+        elif authorization is not None:
+            is_tls = authentication is not None and authentication.type in _TLS
+            principal = f"User:CN={metadata.name}" if is_tls else f"User:{metadata.name}"
+            for rule in authorization.acls or ():
+                yield from _rule(principal, rule)
 
 
-def _user(user: Part) -> Iterator[Entry]:
-    metadata, spec = user.part("metadata"), user.part("spec")
-    principal, rules = "", list[Value]()
-    if spec is not None:
-        spec.allows_only(*_SPEC)
-        principal = "" if metadata is None else _principal(metadata, spec)
-        rules = _rules(spec)
-    return rules_in(user, rules, partial(_rule, principal), "resource and operations")
+def _problems(metadata: Metadata, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[Problem]:
+    name = metadata.name[:MAX_SHOWN]
+    if _NAME.match(metadata.name) is None or len(metadata.name) > _MAX_NAME:
+        yield Problem(f"`{name}` is not a Kubernetes name", ("metadata", "name"))
+    yield from misspelt(labels, [_CLUSTER_LABEL], "metadata", "labels")
+    yield from misspelt(annotations, [_PAUSED], "metadata", "annotations")
+    if _CLUSTER_LABEL in annotations:
+        yield Problem("not an annotation; it belongs to `metadata.labels`", ("metadata", "annotations", _CLUSTER_LABEL))
+    if _PAUSED in labels:
+        yield Problem("not a label; it belongs to `metadata.annotations`", ("metadata", "labels", _PAUSED))
+    paused = annotations.get(_PAUSED, "")
+    # As Java's Boolean.parseBoolean has it, by which Strimzi goes.
+    if paused.lower() == "true" or has_template(paused):
+        text = f"`{name}` is paused, so Strimzi does nothing with it; remove the annotation, or leave it out"
+        yield Problem(text, ("metadata", "annotations", _PAUSED))
 
 
-def _principal(metadata: Part, spec: Part) -> str:
-    problems = spec.problems
-    name = metadata.text("name")
-    if not problems and (_NAME.match(name) is None or len(name) > _MAX_NAME):
-        problems.append(f"`name`: `{name[:MAX_SHOWN]}` is not a Kubernetes name")
-    if not spec.has("authentication"):
-        return f"User:{name}"
-    authentication = spec.part("authentication")
-    kind = "" if authentication is None else authentication.text("type")
-    if not problems and kind not in (*_TLS, _SCRAM):
-        known = ", ".join((*_TLS, _SCRAM))
-        problems.append(
-            f"`authentication`: the principal of type `{kind[:MAX_SHOWN]}` is unknown to Klamm; write one of {known}"
+def _rule(principal: str, rule: _Rule) -> Iterator[Entry]:
+    problems: list[Problem] = []
+    name, pattern_type = _pattern(rule.resource, problems)
+    operations = _operations(rule, problems)
+    if problems:
+        yield rule.line, placed(problems, *_ACLS_AT)
+        return
+    for operation in operations:
+        found = acl_of(
+            resource_type=rule.resource.type,
+            resource_name=name,
+            pattern_type=pattern_type,
+            principal=principal,
+            host=WILDCARD if rule.host is UNSET else rule.host,
+            operation=operation,
+            permission_type=rule.type or "ALLOW",
         )
-    return f"User:CN={name}" if kind in _TLS else f"User:{name}"
+        yield rule.line, placed(found, *_ACLS_AT) if isinstance(found, list) else found
 
 
-def _rules(spec: Part) -> list[Value]:
-    authorization = spec.part("authorization") if spec.has("authorization") else None
-    if authorization is None:
-        return []
-    kind = authorization.text("type")
-    if kind == "simple":
-        authorization.allows_only(*_AUTHORIZATION)
-    elif not spec.problems:
-        spec.problems.append(f"`authorization`: type `{kind[:MAX_SHOWN]}` holds no ACLs; write `simple`")
-    return authorization.items("acls")
-
-
-def _rule(principal: str, rule: Part) -> Iterator[Entry]:
-    rule.allows_only(*_RULE)
-    resource = rule.part("resource")
-    pattern = {} if resource is None else _pattern(resource)
-    operations = [word_of("operations", each, _OPERATIONS, rule.problems) for each in _operations(rule)]
-    host = rule.text("host", WILDCARD)
-    permission_type = word_of("type", rule.text("type", "allow"), _PERMISSION_TYPES, rule.problems)
-    return rule.entries(operations, **pattern, principal=principal, host=host, permission_type=permission_type)
-
-
-def _pattern(resource: Part) -> Mapping[str, str]:
-    resource.allows_only(*_RESOURCE)
-    resource_type = word_of("type", resource.text("type"), _RESOURCE_TYPES, resource.problems)
-    if resource_type == ResourceType.CLUSTER.name:
+def _pattern(resource: _Resource, problems: list[Problem]) -> tuple[str, str]:
+    name = None if resource.name is UNSET else resource.name
+    pattern_type = resource.pattern_type or PatternType.LITERAL.name
+    if resource.type == ResourceType.CLUSTER.name:
         # Strimzi passes both over, whatever they are.
-        if any(resource.text(each, own) != own for each, own in _CLUSTER.items()):
-            resource.problems.append("`resource`: a cluster has neither name nor patternType; remove them")
-        name, pattern_type = CLUSTER_NAME, PatternType.LITERAL.name
-    else:
-        name, pattern_type = resource.text("name"), resource.text("patternType", "literal")
-        pattern_type = word_of("patternType", pattern_type, _PATTERN_TYPES, resource.problems)
-    return {"resource_type": resource_type, "resource_name": name, "pattern_type": pattern_type}
+        if name not in (None, CLUSTER_NAME) or pattern_type != PatternType.LITERAL.name:
+            problems.append(Problem("a cluster has neither name nor patternType; remove them", ("resource",)))
+        return CLUSTER_NAME, PatternType.LITERAL.name
+    if name is None:
+        problems.append(Problem("the field is missing", ("resource", "name")))
+    return name or "", pattern_type
 
 
-def _operations(rule: Part) -> list[str]:
-    one, many = rule.has("operation"), rule.has("operations")
-    if one and many:
-        rule.problems.append("`operation` and `operations`: both are given; keep `operations`")
-        return []
-    if one:
-        return [rule.text("operation")]
-    return rule.texts("operations")
+def _operations(rule: _Rule, problems: list[Problem]) -> Sequence[str]:
+    if rule.operation is not UNSET and rule.operations is not UNSET:
+        problems.append(Problem("`operation` is given as well; keep `operations`", ("operations",)))
+    elif rule.operation is UNSET and rule.operations is UNSET:
+        problems.append(Problem("the list is missing", ("operations",)))
+    return rule.operations or [rule.operation or ""]

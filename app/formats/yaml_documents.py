@@ -1,4 +1,4 @@
-"""The documents of a YAML file, one after another, as PyYAML's nodes, which know their lines.
+"""The documents of a YAML file, one after another, as PyYAML's nodes, which know their lines; JSON makes the same.
 
 Nothing is constructed of them. Bounds: the file's bytes, how deep a value nests, and how many values a document has,
 those of its aliases counted as often as they are meant. Refused: a key that comes twice, merge keys, tags but YAML's
@@ -6,8 +6,9 @@ own, an anchor that comes twice, and an alias within what it stands for.
 """
 
 import re
-from collections.abc import Iterator
-from typing import IO
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import IO, NamedTuple, cast
 
 import yaml
 
@@ -16,7 +17,7 @@ from app.formats.lines import TextFault, whole_text
 
 MAX_YAML_BYTES = 32 * 1024 * 1024
 MAX_DOCUMENT_VALUES = 1_000_000
-MAX_DEPTH = 32
+MAX_DEPTH = 64
 
 Value = yaml.Node
 Scalar = yaml.ScalarNode
@@ -24,7 +25,7 @@ Items = yaml.SequenceNode
 Fields = yaml.MappingNode
 
 _YAML = "tag:yaml.org,2002:"
-_TEXT, _NULL = f"{_YAML}str", f"{_YAML}null"
+_TEXT, _NULL, _TRUTH, _WHOLE, _REAL = (f"{_YAML}{name}" for name in ("str", "null", "bool", "int", "float"))
 _TAGS: dict[type[Value], set[str]] = {
     # What YAML 1.1 takes a scalar for, by its looks if it stands without quotes.
     Scalar: {
@@ -33,11 +34,16 @@ _TAGS: dict[type[Value], set[str]] = {
     Items: {f"{_YAML}seq"},
     Fields: {f"{_YAML}map"},
 }
+_DECIMAL = re.compile(r"[-+]?[0-9]{1,18}\Z")
 _MERGE = "<<"
-_TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels; no KafkaUser is"
+_TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels; no file of ACLs is"
 _LIBRARY_TOO_DEEP = "exceeded maximum nesting depth"
 """What libyaml says of thousands of levels, before anything is composed of them."""
+_TRUE = ("true", "yes", "on")
 _ANCHOR = re.compile(r"[&*][\w-]+")
+_TEMPLATE = re.compile(r"\{[{%]")
+_TEMPLATE_LINE = re.compile(r"\s*\{[{%]")
+_LOOKS_LIKE_A_TEMPLATE = "this looks like a template that nothing has filled in; give what is made of it"
 
 
 def read_documents(stream: IO[bytes]) -> Iterator[Value]:
@@ -50,7 +56,8 @@ def read_documents(stream: IO[bytes]) -> Iterator[Value]:
             yield document
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
-        raise TextFault(1 if mark is None else mark.line + 1, _problem(fault, text)) from None
+        line = 1 if mark is None else mark.line + 1
+        raise TextFault(line, _problem(fault, text) + _template_hint(text, line)) from None
     except yaml.YAMLError as fault:
         raise TextFault(1, f"not YAML: {str(fault).splitlines()[0]}") from None
 
@@ -76,8 +83,52 @@ def is_text(value: Value) -> bool:
     return value.tag == _TEXT
 
 
+def runs_on(value: Value) -> bool:
+    """Whether it is a text without quotes that goes on in the next line, where an item or a block may have begun."""
+    is_plain = isinstance(value, Scalar) and not value.style and value.end_mark is not None
+    return is_plain and value.end_mark.line > value.start_mark.line
+
+
 def is_null(value: Value) -> bool:
     return value.tag == _NULL
+
+
+def truth_of(value: Value) -> bool | None:
+    """None if it is no truth value."""
+    return value.value.lower() in _TRUE if value.tag == _TRUTH else None
+
+
+def whole_number_of(value: Value) -> int | None:
+    """None if it is none in decimal digits."""
+    return int(value.value) if value.tag == _WHOLE and _DECIMAL.match(value.value) is not None else None
+
+
+class _Line(NamedTuple):
+    line: int
+
+
+@lru_cache(maxsize=8)
+def _mark(line: int) -> "yaml.Mark":
+    # All that is asked of a mark; PyYAML's own are slow to make.
+    return cast("yaml.Mark", _Line(line - 1))
+
+
+def scalar(plain: object, line: int) -> Value:
+    """What stands in JSON as this text, number, truth value or null."""
+    mark = _mark(line)
+    if isinstance(plain, str):
+        return Scalar(_TEXT, plain, mark)
+    if plain is None or isinstance(plain, bool):
+        return Scalar(_NULL if plain is None else _TRUTH, str(plain).lower(), mark)
+    return Scalar(_WHOLE if isinstance(plain, int) else _REAL, str(plain), mark)
+
+
+def items(values: Sequence[Value], line: int) -> Value:
+    return Items(f"{_YAML}seq", values, _mark(line))
+
+
+def fields(pairs: list[tuple[Value, Value]], line: int) -> Value:
+    return Fields(f"{_YAML}map", pairs, _mark(line))
 
 
 def _problem(fault: yaml.MarkedYAMLError, text: str) -> str:
@@ -91,6 +142,15 @@ def _problem(fault: yaml.MarkedYAMLError, text: str) -> str:
     if fault.context is None:
         return f"{name} has no anchor before it; write the value out"
     return f"{name}: the anchor comes more than once; give each a name of its own"
+
+
+def _template_hint(text: str, line: int) -> str:
+    """To follow what is wrong with the syntax of this line; empty if no template can be the cause."""
+    lines = text.split("\n")
+    is_template = any(_TEMPLATE.search(each) for each in lines[line - 1 : line]) or any(
+        _TEMPLATE_LINE.match(each) for each in lines
+    )
+    return f"; {_LOOKS_LIKE_A_TEMPLATE}" if is_template else ""
 
 
 class _Composer(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # in C where the wheel has it
@@ -138,16 +198,24 @@ def _check(value: Value, sizes: dict[int, int]) -> int:
     return size
 
 
-def _check_names(fields: Fields) -> None:
+def _check_names(mapping: Fields) -> None:
     names = set()
-    for name, _ in fields.value:
+    for name, _ in mapping.value:
         if not isinstance(name, Scalar):
-            raise TextFault(line_of(name), "a key is not text; write a name")
+            # As a value, `{{ .Values.x }}` is a mapping whose key is one.
+            way_out = (
+                _LOOKS_LIKE_A_TEMPLATE if isinstance(name, Fields) and _is_within_braces(mapping) else "write a name"
+            )
+            raise TextFault(line_of(name), f"a key is not text; {way_out}")
         if name.value == _MERGE:
             raise TextFault(line_of(name), "merge keys (`<<`) are not supported; write the fields out")
         if name.value in names:
             raise TextFault(line_of(name), f"`{name.value[:200]}`: the key comes more than once; write it once")
         names.add(name.value)
+
+
+def _is_within_braces(mapping: Fields) -> bool:
+    return mapping.flow_style is True and len(mapping.value) == 1 and is_null(mapping.value[0][1])
 
 
 def _too_many_values(value: Value) -> TextFault:

@@ -24,10 +24,12 @@ REFUSAL: Edits = {
 }
 REFUSED = """
 import io
-from app.formats.registry import format_named
+from app.formats.reading import Reading
+from app.formats.registry import format_named, read_entries
+from app.formats.source import Source
 line = (b'{"resource_type": "TOPIC", "resource_name": "orders", "principal": "User:nobody", '
         b'"operation": "READ", "permission_type": "ALLOW"}')
-for where, entry in format_named("jsonl").read(io.BytesIO(line)):
+for where, entry in read_entries(Source(io.BytesIO(line)), Reading(), format_named("jsonl")):
     print(where, entry)
 """
 

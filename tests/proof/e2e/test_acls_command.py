@@ -16,7 +16,7 @@ import yaml
 
 from app.client.acls.command import main as run_acls
 from app.core.kafka.bindings import NewAcl
-from app.formats.registry import format_named, read_entries
+from app.formats.registry import format_named
 from tests.kafka_acls_tool import FAILED, ordered, story
 from tests.klamm import SUPER_USER, Process, acl
 
@@ -228,7 +228,7 @@ def test_no_acl_passes_for_another_one_in_a_file(service: Process) -> None:
         ),
     )
     listed = klamm(service, "--list").stdout
-    read = [each for _, each in read_entries(io.BytesIO(listed.encode()), format_named("kafka-acls"))[1]]
+    read = [each for _, each in entries(listed.encode(), format_named("kafka-acls"))]
     assert len(read) == 2
     assert {each.binding.principal for each in read if isinstance(each, NewAcl)} == {
         "User:x, host=*, operation=READ, permissionType=ALLOW)\\n\t(principal=User:evil",

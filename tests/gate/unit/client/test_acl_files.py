@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,12 +13,13 @@ from types import SimpleNamespace
 import pytest
 
 from app.client import acl_files
-from app.client.acl_files import MAX_PROBLEMS, open_acls
+from app.client.acl_files import AclFile, AclFiles
+from app.client.file_problems import MAX_PROBLEMS
 from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.command_errors import UsageError
-from app.formats.json_walk import MAX_BODY_BYTES
 from app.formats.lines import MAX_LINE_BYTES
+from app.formats.source import MAX_JSON_BYTES
 from tests.updates import topic
 
 GOOD = {
@@ -51,6 +52,10 @@ FULL_FIELDS = {
 
 def line(**fields: object) -> bytes:
     return json.dumps({**GOOD, **fields}).encode()
+
+
+def open_acls(path: str) -> AbstractContextManager[AclFile]:
+    return AclFiles().open(path)
 
 
 def read(path: Path) -> list[AclBinding]:
@@ -106,23 +111,21 @@ def test_how_editors_and_tools_leave_a_file_does_not_matter(path: Path, content:
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", gzip.compress(b"", mtime=0)])
 def test_a_file_without_any_acl_is_refused(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    assert told(path) == [
-        "acls:1: it holds no ACLs in the format jsonl; if they are in another one, name it with --format"
-    ]
+    assert told(path) == ["acls:1: it is empty"]
 
 
 @pytest.mark.parametrize(
     ("bad", "problem"),
     [
-        (b'{"a": 1', "not JSON: Expecting ',' delimiter (column 8)"),
+        (b'{"a": 1', "not JSON: Expecting '}' (column 1)"),
         (LINE + b" x", f"not JSON: Extra data (column {len(LINE) + 2})"),
-        (b"[1, 2]", "not an object; write one with the fields of a binding"),
-        (b"null", "not an object; write one with the fields of a binding"),
+        (b"[1, 2]", "not a mapping; write its fields"),
+        (b"null", "not a mapping; write its fields"),
         (LINE.replace(b"orders", b"\xff"), "not UTF-8; encode it as UTF-8"),
-        (line(hots="*"), "`hots`: there is no such field; remove it"),
-        (line(resource_name=7), "`resource_name`: the value is not text; write a string"),
-        (line(host=None), "`host`: the value is not text; write a string"),
-        (line(pattern_type=["LITERAL"]), "`pattern_type`: the value is not text; write a string"),
+        (line(hots="*"), "`hots`: there is no such field; did you mean `host`?"),
+        (line(resource_name=7), "`resource_name`: the value is not text; write it in quotes"),
+        (line(host=None), "`host`: the value is not text; write it in quotes"),
+        (line(pattern_type=["LITERAL"]), "`pattern_type`: the value is not text; write one"),
         (LINE[:-1] + b', "principal": "User:b"}', "`principal`: the key comes more than once; write it once"),
         (LINE[:-1] + b', "host": "*", "host": "1.2.3.4"}', "`host`: the key comes more than once; write it once"),
         (
@@ -134,23 +137,26 @@ def test_a_file_without_any_acl_is_refused(path: Path, content: bytes) -> None:
             "`operation`: the key comes more than once; write it once",
         ),
         (
-            line(operation="read"),
+            line(operation="UNKNOWN"),
             (
-                "`operation`: `read` is not a value that Kafka knows; write one of ALL, READ, WRITE, CREATE, DELETE, "
-                "ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CREATE_TOKENS, "
-                "DESCRIBE_TOKENS, TWO_PHASE_COMMIT"
+                "`operation`: `UNKNOWN` is not a value that Kafka knows; write one of ALL, READ, WRITE, CREATE, "
+                "DELETE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, "
+                "CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT"
             ),
         ),
         (
             line(permission_type="Deny"),
-            "`permission_type`: `Deny` is not a value that Kafka knows; write one of DENY, ALLOW",
+            "`permission_type`: `Deny` is not a value that Kafka knows; did you mean DENY?",
         ),
         (
             line(pattern_type="prefix"),
-            "`pattern_type`: `prefix` is not a value that Kafka knows; write one of LITERAL, PREFIXED",
+            "`pattern_type`: `prefix` is not a value that Kafka knows; did you mean PREFIXED?",
         ),
-        (line(pattern_type="MATCH"), "patternType must not be MATCH"),
-        (line(operation="UNKNOWN"), "Invalid operation UNKNOWN"),
+        (
+            line(pattern_type="MATCH"),
+            "`pattern_type`: `MATCH` is not a value that Kafka knows; write one of LITERAL, PREFIXED",
+        ),
+        (line(operation="read"), "`operation`: `read` is not a value that Kafka knows; did you mean READ?"),
         (line(resource_name=""), "Invalid empty resource name"),
         (line(resource_type="CLUSTER"), "The only valid name for the CLUSTER resource is kafka-cluster"),
         (
@@ -176,25 +182,25 @@ def test_half_of_a_surrogate_pair_is_refused(path: Path) -> None:
 
 
 def test_a_value_that_nests_too_deep_or_a_number_without_end_is_refused(path: Path) -> None:
-    path.write_bytes(b'{"a": ' + b"[" * 100_000 + b"\n" + b'{"host": ' + b"9" * 5_000 + b"}")
+    path.write_bytes(b"\n".join((b'{"a": ' + b"[" * 100_000, LINE, b'{"host": ' + b"9" * 5_000 + b"}")))
     assert told(path) == [
-        "acls:1: not a binding: a number is too long, or the nesting is too deep",
-        "acls:2: not a binding: a number is too long, or the nesting is too deep",
+        "acls:1: a number is too long, or the nesting is too deep",
+        "acls:3: a number is too long, or the nesting is too deep",
     ]
 
 
 def test_all_that_is_wrong_with_a_line_is_told(path: Path) -> None:
     path.write_bytes(b'{"operation": 1, "x": 2}\n' + line(operation="a", resource_type="b"))
     problems = told(path)
-    assert [problem.partition("`: ")[0] for problem in problems] == [
-        "acls:1: `resource_type",
-        "acls:1: `resource_name",
-        "acls:1: `principal",
-        "acls:1: `permission_type",
+    assert sorted(problem.partition("`: ")[0] for problem in problems) == [
         "acls:1: `operation",
+        "acls:1: `permission_type",
+        "acls:1: `principal",
+        "acls:1: `resource_name",
+        "acls:1: `resource_type",
         "acls:1: `x",
-        "acls:2: `resource_type",
         "acls:2: `operation",
+        "acls:2: `resource_type",
     ]
 
 
@@ -266,8 +272,8 @@ def test_a_body_without_any_binding_is_refused(path: Path, content: bytes) -> No
 def test_a_bad_binding_of_a_body_is_told_by_the_line_where_it_begins(path: Path) -> None:
     path.write_text('{"bindings": [\n' + json.dumps(GOOD) + ",\n\n" + json.dumps({**GOOD, "x": 1}) + ", 7]\n}")
     assert told(path) == [
-        "acls:4: `x`: there is no such field; remove it",
-        "acls:4: not an object; write one with the fields of a binding",
+        "acls:4: `x`: there is no such field; remove it, or read the file without it: --pass-over bindings.x",
+        "acls:4: `bindings`: not a mapping; write its fields",
     ]
 
 
@@ -275,17 +281,19 @@ def test_a_bad_binding_of_a_body_is_told_by_the_line_where_it_begins(path: Path)
     ("content", "problems"),
     [
         (b'{"bindings": [],\n"bindings": []}', ["2: `bindings`: the key comes more than once; write it once"]),
-        (b'{"bindings": [],\n"actor": "x"}', ["2: `actor`: there is no such field; remove it"]),
-        (b'{"context": {}}', ["1: `bindings`: the field is missing"]),
-        (b'{"bindings": {}}', ["1: not JSON: Expecting '[' (column 14)"]),
-        (b'{"bindings": [1', ["1: not an object; write one with the fields of a binding"]),
+        (
+            b'{"bindings": [],\n"actor": "x"}',
+            ["2: `actor`: there is no such field; remove it, or read the file without it: --pass-over actor"],
+        ),
+        (b'{"bindings": {}}', ["1: `bindings`: not a list; write one"]),
+        (b'{"bindings": [1', ["1: not JSON: Expecting ']' (column 16)"]),
         (b'{"bindings": [\n' + LINE + b",\n]}", ["3: not JSON: Expecting value (column 1)"]),
         (b'{"bindings": []\n} {', ["2: not JSON: Extra data (column 3)"]),
         (b'{"bindings": []\n', ["2: not JSON: Expecting '}' (column 1)"]),
         (b'{"bindings": []}\n\xff', ["2: not UTF-8; encode it as UTF-8"]),
         (
             b'{"context": ' + b"[" * 100_000,
-            ["1: not a createAcls body: a number is too long, or the nesting is too deep"],
+            ["1: a number is too long, or the nesting is too deep"],
         ),
     ],
 )
@@ -297,8 +305,8 @@ def test_a_body_that_is_none_is_told(path: Path, content: bytes, problems: Seque
 def test_a_body_without_end_is_refused(path: Path) -> None:
     with path.open("wb") as file:
         file.write(b'{"bindings": [')
-        file.truncate(MAX_BODY_BYTES + 1)
-    assert told(path) == ["acls:1: a createAcls body of more than 67108864 bytes; write one binding per line instead"]
+        file.truncate(MAX_JSON_BYTES + 1)
+    assert told(path) == ["acls:1: JSON of more than 67108864 bytes; write one binding per line instead"]
 
 
 # files
@@ -407,3 +415,16 @@ def test_what_is_added_takes_no_end_or_owner_away(path: Path) -> None:
         found = [(each.expires_at, each.owner) for each in file.additions()]
         assert next(file.acls()).expires_at is None
     assert found == [(KEEP, KEEP), (datetime(2999, 12, 1, 18, tzinfo=UTC), KEEP), (KEEP, "x")]
+
+
+@pytest.mark.parametrize("content", [b"", LINE, LINE + b"\n" + LINE + b"\n" + line(permission_type="DENY")])
+def test_a_file_that_has_more_or_less_than_at_its_check_is_told(path: Path, content: bytes) -> None:
+    """A DENY that was written behind the others would never be read: they have been passed already."""
+    path.write_bytes(LINE + b"\n" + LINE)
+    with open_acls(str(path)) as file:
+        assert file.check(lambda _: None) == 2
+        path.write_bytes(content)
+        with pytest.raises(
+            UsageError, match=r"acls:1: the file changed while it was being read \(it has \d ACLs?, not 2"
+        ):
+            list(file.additions())

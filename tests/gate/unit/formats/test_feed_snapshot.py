@@ -14,8 +14,8 @@ from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.formats.acl_csv import write_csv
 from app.formats.feed_events import Acls, encode
 from app.formats.feed_values import acl_fields, configs_of, snapshot_of, synced_of
-from app.formats.registry import FEED, recognise
-from tests.acl_sets import acls_of, problems_of
+from app.formats.registry import FEED
+from tests.acl_sets import acls_of, problems_of, recognised
 from tests.images import image_of
 from tests.updates import topic
 
@@ -42,7 +42,7 @@ def changed(**fields: object) -> bytes:
 
 def test_its_acls_are_read_with_their_terms() -> None:
     raw = b"\n".join(events())
-    assert recognise(raw) is FEED
+    assert recognised(raw) is FEED
     assert acls_of(raw) == [NewAcl(each.binding, *each.terms) for each in STORED]
     end = b'\n{"type": "end", "token": null, "reason": "draining"}\n{"type": "weather"}\n'
     assert len(acls_of(gzip.compress(raw + end))) == 3

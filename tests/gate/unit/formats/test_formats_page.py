@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.core.kafka.bindings import NewAcl
-from app.formats.registry import FORMATS, recognise
-from tests.acl_sets import bindings_of
+from app.formats.registry import FORMATS
+from tests.acl_sets import bindings_of, recognised
 
 PAGE = (Path(__file__).parents[4] / "docs" / "formats.md").read_text(encoding="utf-8")
 
@@ -27,7 +27,7 @@ def examples() -> list[str]:
 def test_each_example_is_recognised_read_and_written_so(subtests: pytest.Subtests) -> None:
     for text in examples():
         with subtests.test(text=text):
-            found = recognise(text.encode())
+            found = recognised(text.encode())
             assert found is not None
             (acl,) = bindings_of(text.encode())
             if found.name != "klamm":
@@ -37,7 +37,7 @@ def test_each_example_is_recognised_read_and_written_so(subtests: pytest.Subtest
 
 
 def test_every_format_has_an_example_and_a_line() -> None:
-    shown = [found.name for text in examples() if (found := recognise(text.encode())) is not None]
+    shown = [found.name for text in examples() if (found := recognised(text.encode())) is not None]
     assert sorted(shown) == sorted(each.name for each in FORMATS)
     assert re.findall(r"^\| `([a-z][a-z-]*)` \|", PAGE, re.MULTILINE) == [
         "jsonl", "klamm", "csv", "kafka-acls", "rpk", "confluent", "jikkou", "strimzi", "terraform",

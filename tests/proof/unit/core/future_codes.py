@@ -23,6 +23,7 @@ from app.formats.registry import FORMATS, AclFormat
 from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES
 from app.rest.routes.decisions import _shown
 from app.store.rows import _OPERATIONS, _RESOURCE_TYPES
+from tests.acl_sets import entries
 from tests.advice import explained
 from tests.images import image_of, numbered
 from tests.reference import Reference
@@ -134,4 +135,4 @@ def test_formats_write_and_read_it_or_say_that_their_tool_does_not_know_it(each:
         assert not out.getvalue()
     else:
         each.write([NewAcl(FUTURE)], out)
-        assert [entry for _, entry in each.read(io.BytesIO(out.getvalue().encode()))] == [NewAcl(FUTURE)]
+        assert [entry for _, entry in entries(out.getvalue().encode(), each)] == [NewAcl(FUTURE)]
