@@ -30,7 +30,9 @@ def client_of(
 ) -> httpx.Client:
     """Of an http or https address, whose certificate is checked with `trusted`, or of `unix:` and a socket's path."""
     socket_path = url.removeprefix("unix:") if url.startswith("unix:") else None
-    transport = AskingAgain(verify=True if trusted is None else trusted, uds=socket_path)
+    # The service closes a stranger's idle connection after two seconds, perhaps just when a request goes out on it.
+    limits = httpx.Limits(keepalive_expiry=1.0)
+    transport = AskingAgain(verify=True if trusted is None else trusted, uds=socket_path, limits=limits)
     return httpx.Client(
         base_url=url if socket_path is None else "http://localhost",
         headers=headers,

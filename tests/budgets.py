@@ -34,6 +34,8 @@ TABLE = {
     "fewest proposals": Budget(10, 40, 1_000),
     "snapshots": Budget(2, 8, 25),
     "histories": Budget(1, 2, 50),
+    "regions of hosts": Budget(50, 200, 2_000),
+    "reach of teams": Budget(5, 25, 250),
     # One of so many: the rest is left out.
     "lines of the vectors": Budget(40, 10, 1),
     "places to cut": Budget(20, 5, 1),

@@ -11,7 +11,8 @@
 The verbs are `create(acl(...), ...)`, `delete({"resource_name": ...}, ...)`, `acls(principal=...)`, which find pages to
 the last, `authorize(who, action(...), ...)`, and `post(path, body, status)` for the rest; the first three ask as the
 super user. A test that waits does so by `wait_until`, or by `until` in a coroutine. In the gate the fixture `service`
-is a process that is there already (tests/gate/e2e/conftest.py). What is heavy is imported where it is needed.
+is a process that is there already (tests/gate/e2e/conftest.py). What decides, without REST, is started by
+tests/world.py. What is heavy is imported where it is needed.
 """
 
 from __future__ import annotations
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from app.rest.callers.authentication import Callers
     from app.rest.http.admission import Admission
     from app.runtime.authorizer import Authorizer
-    from app.runtime.options import RuntimeOptions
     from tests.fakes import FakeStore
     from tests.postgres import Postgres
 
@@ -107,33 +107,6 @@ async def until(check: Check, what: str = "what the test waits for", limit_s: fl
     while not (await found if isawaitable(found := check()) else found):
         assert now() < began + limit_s, f"never came true: {what}"
         await asyncio.sleep(0.001 if now() < began + 1 else 0.01)
-
-
-@asynccontextmanager
-async def authorizer_on(
-    store: FakeStore,
-    options: RuntimeOptions | None = None,
-    startup: AuthorizerConfig | None = None,
-    metrics: Metrics | None = None,
-    *,
-    ready: bool = True,
-) -> AsyncIterator[Authorizer]:
-    """What decides, without REST. It has loaded the store, unless `ready` is false: then it has begun to."""
-    from app.core.kafka.configs import AuthorizerConfig
-    from app.runtime.authorizer import Authorizer
-    from app.runtime.options import RuntimeOptions
-    from app.runtime.readiness import State
-
-    options = options or RuntimeOptions()
-    startup = startup or AuthorizerConfig(super_users=frozenset({SUPER_USER}))
-    authorizer = Authorizer(store, store.another_feed(), startup, options, metrics)
-    authorizer.open()
-    try:
-        if ready:
-            await until(lambda: authorizer.readiness.state is State.READY, "the replica is ready")
-        yield authorizer
-    finally:
-        await authorizer.close()
 
 
 @dataclass(slots=True)
@@ -242,6 +215,7 @@ async def in_process(
     from tests.callers import callers_of
     from tests.fakes import FakeStore
     from tests.past import FakePast
+    from tests.world import STARTUP, authorizer_on
 
     store, metrics, lines = store or FakeStore(), Metrics(), list[str]()
     callers, tokens = callers_of(tokens_file, metrics)
@@ -251,7 +225,7 @@ async def in_process(
     audit.start()
     store.unreachable = not reachable
     options = RuntimeOptions(enabled=enabled, request_timeout_s=LIMIT_S, poll_s=0.05, drain_timeout_s=0.2)
-    async with authorizer_on(store, options, startup, metrics, ready=reachable) as authorizer:
+    async with authorizer_on(store, options, startup or STARTUP, metrics, ready=reachable) as authorizer:
         app = create_rest_app(authorizer, metrics, audit, around)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 from collections.abc import Iterable, Sequence
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -22,8 +23,10 @@ PROBE = b"GET /readyz?x HTTP/1.1\r\nHost: k\r\n\r\n"
 class Wire(asyncio.Transport):
     """What the protocol has written, and whether it has hung up."""
 
-    def __init__(self) -> None:
+    def __init__(self, connection: socket.socket | None = None) -> None:
+        """With a socket, what its peer has sent is what nobody has read yet."""
         super().__init__()
+        self.connection = connection
         self.written = b""
         self.writes = 0
         self.closed = False
@@ -53,7 +56,7 @@ class Wire(asyncio.Transport):
         """The same."""
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        return self.peercert if name == "peercert" else default
+        return {"peercert": self.peercert, "socket": self.connection}.get(name, default)
 
     def get_write_buffer_size(self) -> int:
         return self.backlog

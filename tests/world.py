@@ -1,5 +1,7 @@
-"""What tests of replicas in virtual time say often, in short words; tests/klamm.py starts the replicas."""
+"""A replica without REST, and what tests of it say often, in short words."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -12,6 +14,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
 from app.core.mutations import CreateAcls, DeleteAcls
+from app.metrics.declared import Metrics
 from app.runtime import pace
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions
@@ -62,8 +65,28 @@ def may_read(authorizer: Authorizer, name: str, principal: str = "User:alice") -
     return caller.decide(AclOperation.READ, ResourceType.TOPIC, name).allowed
 
 
+@asynccontextmanager
+async def authorizer_on(
+    store: FakeStore,
+    options: RuntimeOptions | None = None,
+    startup: AuthorizerConfig = STARTUP,
+    metrics: Metrics | None = None,
+    *,
+    ready: bool = True,
+) -> AsyncIterator[Authorizer]:
+    """It has loaded the store, unless `ready` is false: then it has begun to."""
+    authorizer = Authorizer(store, store.another_feed(), startup, options or RuntimeOptions(), metrics)
+    authorizer.open()
+    try:
+        if ready:
+            await until_ready(authorizer)
+        yield authorizer
+    finally:
+        await authorizer.close()
+
+
 async def until_ready(authorizer: Authorizer) -> None:
-    await until(lambda: authorizer.readiness.state is State.READY)
+    await until(lambda: authorizer.readiness.state is State.READY, "the replica is ready")
 
 
 def unopened(store: FakeStore) -> Authorizer:

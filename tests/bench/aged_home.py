@@ -21,27 +21,13 @@ from app.formats.database_url import DatabaseUrl
 from app.pipeline.jobs import export, ingest, snapshot
 from app.store.writing.acl_store import PostgresAclStore
 from tests.bench.workload import Question, realistic
-from tests.proof.pipeline.histories import run_job
+from tests.decision_lines import decision_line
+from tests.pipeline_jobs import run_job
 from tests.updates import create, delete
 
 _BEGAN = datetime(2026, 10, 1, tzinfo=UTC)
 _AT_ONCE = 200
 _DAYS_A_SNAPSHOT = 3
-_SHARED = {
-    "epoch": "",
-    "offset": -1,
-    "listener_name": None,
-    "security_protocol": None,
-    "request_type": 1,
-    "request_version": None,
-    "client_id": None,
-    "correlation_id": None,
-    "caller": None,
-    "result": "DENIED",
-    "rule": "DefaultDeny",
-    "acl_id": None,
-    "sampled": 1.0,
-}
 
 
 class AgedHome:
@@ -91,15 +77,15 @@ def _write_day(folder: Path, day: int, pool: list[Question], count: int) -> None
         for at in range(count):
             asked = draw.choice(pool)
             time = began + timedelta(seconds=at * 86_400 // count)
-            line = {
-                "time": f"{time:%Y-%m-%dT%H:%M:%S.%fZ}",
-                "principal": asked.principal,
-                "host": asked.address,
-                "operation": AclOperation(asked.operation).name,
-                "resource_type": "TOPIC",
-                "resource_name": asked.resource_name,
-                **_SHARED,
-            }
+            line = decision_line(
+                time=f"{time:%Y-%m-%dT%H:%M:%S.%fZ}",
+                epoch="",
+                offset=-1,
+                principal=asked.principal,
+                host=asked.address,
+                operation=AclOperation(asked.operation).name,
+                resource_name=asked.resource_name,
+            )
             lines.write(f"{json.dumps(line)}\n")
 
 

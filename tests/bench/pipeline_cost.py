@@ -17,7 +17,7 @@ from tests.bench.aged_home import AgedHome
 from tests.bench.postgres import Server, filled_store, store_of
 from tests.bench.processes import all_cores, cpu_with_ended_s
 from tests.bench.report import Row, Section, Table, prose
-from tests.proof.pipeline.histories import password_of, run_job
+from tests.pipeline_jobs import password_of, run_job
 
 _SIZES, _QUICK_SIZES = (5_000, 20_000, 80_000), (1_000, 2_000, 4_000)
 _DAYS, _QUICK_DAYS = (1, 10, 30), (1, 3, 5)

@@ -1,5 +1,7 @@
 """Does a test find a fault? Draws faults of the code by a seed, and runs what `make proof CHANGED=1` picks for each.
 
+Tests of the gate draw as in `make test`, those of proof as in `make proof`, tests of laws and gate that draw included.
+
     python -m tests.campaign.drawn_faults --seed 1 [--list] [--equivalent NAME ...]
 
 Each fault is put into a scratch copy of the last commit, alone. Levels are run in turn, up to the first red test, which
@@ -24,7 +26,7 @@ from tests.campaign.scratch_copy import ScratchCopy, scratch_copy
 from tests.proof.inputs import Inputs
 from tests.proof.picking import NothingPickedError, find_tests, pick
 from tests.proof.repository import Repository
-from tests.proof.run import TIMES, list_test_files
+from tests.proof.run import PROOF, TIMES, list_files
 from tests.proof.times import Times
 
 ROOT = Path(__file__).parents[2]
@@ -80,8 +82,8 @@ class Search:
         self._times = Times.load(copy.folder / TIMES)
 
     def picks(self, level: str, path: str) -> list[str]:
-        """The test files of a level for a change of this file."""
-        met = find_tests(self._inputs, level, list_test_files(self._files, level), [path])
+        """The test files that a level runs for a change of this file."""
+        met = find_tests(self._inputs, level, list_files(self._copy.folder, self._files, level), [path])
         try:
             return list(pick(met, self._times, self._minutes).files)
         except NothingPickedError:
@@ -95,13 +97,13 @@ class Search:
             if not files:
                 continue
             with self._copy.damaged(fault):
-                status, said = self._run(files, self._workers)
+                status, said = self._run(level, files, self._workers)
             if status in {_GREEN_STATUS, _NO_TESTS_STATUS}:
                 continue
             red = _RED.search(said) or _ENDLESS.search(said)
             if status not in {_RED_STATUS, _INTERRUPTED_STATUS} or red is None:
                 raise RuntimeError(f"pytest ended with status {status} on {fault.name}:\n{said[-3000:]}")
-            again, said = self._run([red["test"]], [])
+            again, said = self._run(level, [red["test"]], [])
             if again != _GREEN_STATUS:
                 print(f"{red['test']}, without the fault, status {again}:\n{said[-3000:]}", file=sys.stderr, flush=True)
                 words = f"{red['test']}, red without the fault as well"
@@ -109,20 +111,19 @@ class Search:
             return Outcome(fault, level.rpartition("/")[2], red["test"], time.monotonic() - begun)
         return Outcome(fault, _NOT_FOUND, "", time.monotonic() - begun)
 
-    def _run(self, tests: Sequence[str], workers: Sequence[str]) -> tuple[int, str]:
-        options = [
-            "-v",
-            "-x",
-            "-rfE",
-            "--tb=line",
-            "--color=no",
-            "-p",
-            "no:cacheprovider",
-            f"--timeout={_TEST_LIMIT_S}",
-            "--timeout-method=thread",
-        ]
-        seeds = ["--randomly-dont-reorganize", f"--randomly-seed={self._seed}", f"--hypothesis-seed={self._seed}"]
-        return self._copy.pytest([*options, *seeds, *workers, *tests])
+    def _run(self, level: str, tests: Sequence[str], workers: Sequence[str]) -> tuple[int, str]:
+        options = ["-v", "-x", "-rfE", "--tb=line", "--color=no", "-p", "no:cacheprovider", "--timeout-method=thread"]
+        if level == PROOF:
+            # A test that draws thousands takes minutes where others have the cores.
+            options += ["--hypothesis-profile", "proof", f"--timeout={3 * _TEST_LIMIT_S}"]
+            options += [
+                "--randomly-dont-reorganize",
+                f"--randomly-seed={self._seed}",
+                f"--hypothesis-seed={self._seed}",
+            ]
+        else:
+            options += ["-p", "no:randomly", f"--timeout={_TEST_LIMIT_S}"]
+        return self._copy.pytest([*options, *workers, *tests])
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -7,6 +7,7 @@ from app.core.access.host_keys import END, NOBODY, address_within, addresses_in,
 from app.core.access.regions import tree
 from app.core.index.masks import host_matches
 from app.core.kafka.hosts import parse_address
+from tests.budgets import seeds
 from tests.strategies import ADDRESSES, HOSTS
 
 ZONED = "fe80:0:0:0:0:0:0:1%eth0"
@@ -56,7 +57,7 @@ def test_texts_of_one_range_have_one_key() -> None:
 
 
 def test_a_region_has_a_client_if_its_addresses_are_more_than_its_holes(subtests: pytest.Subtests) -> None:
-    for seed in range(200):
+    for seed in seeds("regions of hosts"):
         with subtests.test(seed=seed):
             hosts = Random(seed).sample([*_HALVES, *_SMALL, *_MAPPED], 8)
             for node in tree({host_key(each) for each in hosts} - {NOBODY}):

@@ -195,10 +195,11 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
             self._close()
         elif self.flow.write_paused:
             self._check_reader()
-        elif self.phase is Phase.BETWEEN:
-            self._close()
-        else:
+        elif self.phase is not Phase.BETWEEN:
             self.refuse(bounds.TIMED_OUT)
+        elif monotonic() > self.deadline + bounds.HEAD_TIMEOUT_S or not queued_bytes(self.transport, termios.FIONREAD):
+            self._close()
+        # Else a request came in time, perhaps while the machine stood still: timers come before what is read.
 
     def pause_writing(self) -> None:
         super().pause_writing()

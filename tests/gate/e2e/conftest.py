@@ -3,15 +3,15 @@
 Whoever writes to them takes a `name` that no other test knows, and changes no property.
 """
 
-import os
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.bodies import BODIES
 from tests.callers import Corp, write_configuration
 from tests.certificates import Authority
 from tests.klamm import Process, over_socket, replica
@@ -56,11 +56,10 @@ def _is_fault(line: str) -> bool:
 
 
 class Services:
-    """What has been started for this worker, by its name. All workers of a run note faults in one file."""
+    """What has been started for this worker, by its name."""
 
-    def __init__(self, noted: Path) -> None:
-        self.noted = noted
-        self._known = set[str]()
+    def __init__(self) -> None:
+        self._told = set[str]()
         self._running: dict[str, Process] = {}
         self._all: list[tuple[str, Process]] = []
 
@@ -75,32 +74,42 @@ class Services:
             running.ready()
         return running
 
-    def note_faults(self) -> None:
-        """Add to `noted` what is new: errors in the logs, and processes that have ended unasked."""
-        lines = {f"{name}: {line}" for name, process in self._all for line in [*process.lines] if _is_fault(line)}
-        lines |= {f"{name}: it has ended" for name, process in self._all if process.process.poll() is not None}
-        with self.noted.open("a", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in sorted(lines - self._known))
-        self._known |= lines
+    def faults(self) -> list[str]:
+        """What has not been told yet: errors in the logs, and processes that have ended unasked."""
+        ended = [f"{name}: it has ended" for name, process in self._all if process.process.poll() is not None]
+        return self._untold([*self._errors(), *ended])
 
-    def stop(self) -> None:
-        for each in reversed(self._running.values()):
-            each.stop()
+    def stop(self) -> list[str]:
+        """End them all, after they have answered once more; the faults until then come back."""
+        try:
+            for path, body in BODIES.items() if "service" in self._running else ():
+                self._running["service"].post(path, body)
+        finally:
+            for each in reversed(self._running.values()):
+                each.stop()
+        return self._untold(self._errors())
+
+    def _errors(self) -> list[str]:
+        return [f"{name}: {line}" for name, process in self._all for line in [*process.lines] if _is_fault(line)]
+
+    def _untold(self, faults: Iterable[str]) -> list[str]:
+        new = [fault for fault in faults if fault not in self._told]
+        self._told.update(new)
+        return new
 
 
 @pytest.fixture(scope="session")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-    base = tmp_path_factory.getbasetemp()
-    started = Services((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "faults-of-services")
+def services(postgres: Postgres) -> Iterator[Services]:  # noqa: ARG001 - which ends after them
+    """The worker's last test ends with them, and fails if they have logged a fault after it."""
+    started = Services()
     yield started
-    started.stop()
+    assert started.stop() == []
 
 
 @pytest.fixture(autouse=True)
-def _faults_are_noted(services: Services) -> Iterator[None]:
-    """The last test of the folder judges them."""
+def _no_fault_is_logged(services: Services) -> Iterator[None]:
     yield
-    services.note_faults()
+    assert services.faults() == []
 
 
 @pytest.fixture

@@ -30,9 +30,9 @@ def klamm(service: Process, command: ModuleType, *words: str, asker: str = SUPER
 
 
 def acls(service: Process, *words: str, answers: str = "") -> tuple[int, str]:
-    """`klamm acls`: how it ended, and what it printed."""
+    """`klamm acls`: how it ended, and what it printed, errors included."""
     out = io.StringIO()
-    code = run_acls(["--klamm", service.url, "--as", SUPER_USER, *words], out, io.StringIO(), io.StringIO(answers))
+    code = run_acls(["--klamm", service.url, "--as", SUPER_USER, *words], out, out, io.StringIO(answers))
     return code, out.getvalue()
 
 

@@ -11,6 +11,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.database_url import DatabaseUrl
 from app.store.writing.acl_store import PostgresAclStore
+from tests.decision_lines import decision_line
 from tests.updates import create, delete
 
 if TYPE_CHECKING:
@@ -31,33 +32,15 @@ ASKED = (
 
 def decision(number: int, principal: str, name: str, acl: tuple[str, ...] | None, acl_id: str | None) -> dict[str, Any]:
     """A line of the decision log."""
-    return {
-        "time": f"2026-11-22T10:00:{number:02}Z",
-        "epoch": "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11",
-        "offset": 6,
-        "principal": principal,
-        "host": "10.1.2.3",
-        "listener_name": None,
-        "security_protocol": None,
-        "request_type": 1,
-        "request_version": None,
-        "client_id": None,
-        "correlation_id": None,
-        "caller": None,
-        "operation": "READ",
-        "resource_type": "TOPIC",
-        "resource_name": name,
-        "result": "ALLOWED" if acl is not None and acl[-1] == "ALLOW" else "DENIED",
-        "rule": "DefaultDeny" if acl is None else "MatchingAcl",
-        "acl_id": acl_id,
-        "sampled": 1.0,
-    }
+    asked = decision_line(time=f"2026-11-22T10:00:{number:02}Z", offset=6, principal=principal, resource_name=name)
+    result = "ALLOWED" if acl is not None and acl[-1] == "ALLOW" else "DENIED"
+    return asked if acl is None else {**asked, "result": result, "rule": "MatchingAcl", "acl_id": acl_id}
 
 
 @pytest.fixture
 async def store_url(migrated_database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Of a store with three ACLs, and with a fourth in its history."""
-    from tests.proof.pipeline.histories import password_of
+    from tests.pipeline_jobs import password_of
 
     store = PostgresAclStore(DatabaseUrl.parse(migrated_database_url))
     await store.write([create(*map(AclBinding.from_words, (ORDERS, GONE)))], KnownHistory())
@@ -75,7 +58,7 @@ def test_a_store_is_exported_folded_replayed_and_reported(
     from app.pipeline.history.snapshot import load_snapshot
     from app.pipeline.jobs import effective, export, ingest, report, snapshot, what_if
     from app.pipeline.spark.storage import Home
-    from tests.proof.pipeline.histories import Run, rows, run_job
+    from tests.pipeline_jobs import Run, rows, run_job
 
     home = tmp_path / "home"
 

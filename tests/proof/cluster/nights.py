@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from app.core.kafka.bindings import StandardAcl
 from app.pipeline.history.schemas import BINDING_FIELDS
 from tests.images import binding_of
-from tests.proof.pipeline.histories import Fields, feed_records, jdbc_arguments, password_of, states, write_history
+from tests.pipeline_jobs import Fields, jdbc_arguments, password_of
+from tests.proof.pipeline.histories import feed_records, states, write_history
 from tests.proof.pipeline.ingesting import line_of
 from tests.proof.pipeline.logs import loaded, logged, random_questions
 

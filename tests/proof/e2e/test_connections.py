@@ -1,6 +1,7 @@
 """What the server's own protocol does with authorize requests: the fast way and uvicorn's way must say the same."""
 
 import json
+import signal
 import socket
 import time
 
@@ -228,3 +229,26 @@ def test_a_connection_is_kept_for_those_who_are_known(service: Process, path: by
         assert stranger.recv(1) == b"", "whoever only asks how the service is leaves first"
         known.sendall(asked)
         assert answers(known, 1)[0].startswith(b"HTTP/1.1 200")
+
+
+def test_a_request_that_came_in_time_is_answered_by_a_process_that_stood_still(service: Process) -> None:
+    """Its loop looks at deadlines before it reads: a stranger's connection is kept for two seconds, which are over."""
+    probe = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    came_in_time = False
+    while not came_in_time:
+        with connected(service) as connection:
+            began = time.monotonic()
+            connection.sendall(probe)
+            (answer,) = answers(connection, 1)
+            assert b"\r\nkeep-alive: timeout=2\r\n" in answer
+            service.process.send_signal(signal.SIGSTOP)
+            try:
+                # Its next look is due before the request comes.
+                time.sleep(0.5)
+                connection.sendall(probe)
+                came_in_time = time.monotonic() < began + 2
+                time.sleep(3)
+            finally:
+                service.process.send_signal(signal.SIGCONT)
+            if came_in_time:
+                answers(connection, 1)

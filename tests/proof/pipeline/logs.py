@@ -17,6 +17,7 @@ from app.core.kafka.hosts import parse_address
 from app.pipeline.history.log_pieces import hours_of
 from app.pipeline.history.schemas import DECISIONS
 from app.pipeline.spark.storage import Home, write_document
+from tests.decision_lines import decision_line
 from tests.images import EPOCH, image_of
 from tests.proof.pipeline.random_stores import CALLERS, MORE_ADDRESSES, RESOURCE_NAMES
 
@@ -63,30 +64,19 @@ def logged(image: AuthorizerImage, questions: Iterable[Question]) -> list[dict[s
     for number, question in enumerate(questions):
         result, rule, acl_id = answer(image, question)
         principal, host, operation, resource_type, name = question
-        rows.append(
-            {
-                "time": BEGAN + timedelta(minutes=number),
-                "epoch": str(EPOCH),
-                "offset": number,
-                "principal": principal,
-                "host": host,
-                "listener_name": None,
-                "security_protocol": None,
-                "request_type": 1,
-                "request_version": None,
-                "client_id": None,
-                "correlation_id": None,
-                "caller": None,
-                "operation": operation,
-                "resource_type": resource_type,
-                "resource_name": name,
-                "result": result,
-                "rule": rule,
-                "acl_id": acl_id,
-                "sampled": 1.0,
-                "groups": None,
-            }
+        line = decision_line(
+            epoch=str(EPOCH),
+            offset=number,
+            principal=principal,
+            host=host,
+            operation=operation,
+            resource_type=resource_type,
+            resource_name=name,
+            result=result,
+            rule=rule,
+            acl_id=acl_id,
         )
+        rows.append({**line, "time": BEGAN + timedelta(minutes=number), "groups": None})
     return rows
 
 

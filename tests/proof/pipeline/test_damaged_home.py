@@ -16,8 +16,9 @@ from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.storage import Home
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
+from tests.pipeline_jobs import password_of, run_job
 from tests.postgres import new_folder
-from tests.proof.pipeline.histories import password_of, run_job, write_history
+from tests.proof.pipeline.histories import write_history
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from app.pipeline.history.snapshot import Snapshot, load_snapshot
 from app.pipeline.jobs import export, reconcile, snapshot
 from app.pipeline.spark.storage import Home
 from app.store.writing.acl_store import PostgresAclStore
-from tests.proof.pipeline.histories import password_of, run_job
+from tests.pipeline_jobs import password_of, run_job
 from tests.updates import ACTOR, topic
 
 LATER = datetime(2100, 1, 1, tzinfo=UTC)

@@ -30,18 +30,9 @@ from app.store.embedded.server import EmbeddedPostgres
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from tests.database_roles import PASSWORD, DatabaseRoles, connected, new_store_with_roles
+from tests.pipeline_jobs import Run, rows, run_job, run_job_beside
 from tests.postgres import new_folder
-from tests.proof.pipeline.histories import (
-    Run,
-    exported_records,
-    feed_records,
-    random_group,
-    rows,
-    run_job,
-    run_job_beside,
-    states,
-    write_history,
-)
+from tests.proof.pipeline.histories import exported_records, feed_records, random_group, states, write_history
 
 _numbers = itertools.count(1)
 

@@ -19,14 +19,8 @@ from app.pipeline.history.manifests import read_exported
 from app.pipeline.jobs import export, reconcile
 from app.pipeline.spark.storage import Home
 from tests import quick_spark
-from tests.proof.pipeline.histories import (
-    exported_records,
-    feed_records,
-    jdbc_arguments,
-    password_of,
-    run_job,
-    write_history,
-)
+from tests.pipeline_jobs import jdbc_arguments, password_of, run_job
+from tests.proof.pipeline.histories import exported_records, feed_records, write_history
 
 pytestmark = pytest.mark.timeout(1200)
 

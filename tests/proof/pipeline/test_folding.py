@@ -13,7 +13,8 @@ from app.pipeline.history.folding import snapshot_at
 from app.pipeline.history.snapshot import load_snapshot
 from app.pipeline.jobs import export, snapshot
 from app.pipeline.spark.storage import Home, read_documents, write_document
-from tests.proof.pipeline.histories import feed_records, password_of, rows, run_job, states, write_history
+from tests.pipeline_jobs import password_of, rows, run_job
+from tests.proof.pipeline.histories import feed_records, states, write_history
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from app.pipeline.spark.jdbc import PASSWORD_VARIABLE, JdbcSource
 from app.pipeline.spark.storage import Home
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
-from tests.proof.pipeline.histories import jdbc_arguments, password_of, run_job
+from tests.pipeline_jobs import jdbc_arguments, password_of, run_job
 from tests.updates import ACTOR, topic
 
 ACLS = 25_000

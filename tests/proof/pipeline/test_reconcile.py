@@ -15,7 +15,8 @@ from app.pipeline.history.reconcile import follow_chain
 from app.pipeline.jobs import export, reconcile
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.storage import Home
-from tests.proof.pipeline.histories import Run, exported_records, feed_records, password_of, run_job, write_history
+from tests.pipeline_jobs import Run, password_of, run_job
+from tests.proof.pipeline.histories import exported_records, feed_records, write_history
 
 
 @pytest.fixture

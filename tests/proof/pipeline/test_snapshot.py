@@ -19,16 +19,8 @@ from app.pipeline.jobs import export, snapshot
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import PASSWORD_VARIABLE
 from app.pipeline.spark.storage import Home
-from tests.proof.pipeline.histories import (
-    Run,
-    exported_records,
-    feed_records,
-    password_of,
-    rows,
-    run_job,
-    states,
-    write_history,
-)
+from tests.pipeline_jobs import Run, password_of, rows, run_job
+from tests.proof.pipeline.histories import exported_records, feed_records, states, write_history
 
 
 @pytest.fixture

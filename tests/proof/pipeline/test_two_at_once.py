@@ -14,7 +14,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from tests import quick_spark
-from tests.proof.pipeline.histories import jdbc_arguments, password_of, write_history
+from tests.pipeline_jobs import jdbc_arguments, password_of
+from tests.proof.pipeline.histories import write_history
 from tests.proof.pipeline.ingesting import decisions, line_of
 
 pytestmark = pytest.mark.timeout(3600)

@@ -19,7 +19,7 @@ from app.rest.callers.jwt_tokens import JwtVerifier, VerifiedToken
 from app.rest.callers.roles import DECIDERS, FULL, Caller, Role, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
 from app.rest.callers.token_file import add_token, hash_of, read_tokens, retire_tokens
-from tests.klamm import until
+from tests.klamm import LIMIT_S, until
 
 ORDERS = Caller("orders", Role.DECIDE, patterns=("User:*",))
 PLATFORM = Caller("platform", Role.ADMIN, "User:platform")
@@ -76,8 +76,12 @@ class World:
 
     async def learn(self, token: str) -> None:
         """Ask until it is remembered: not so if its file has just changed."""
-        while self.known(f"Bearer {token}") is None:
+
+        async def is_remembered() -> bool:
             assert await self.ask(f"Bearer {token}") is ORDERS
+            return self.known(f"Bearer {token}") is not None
+
+        await until(is_remembered, "it is remembered")
 
     async def unknown_by(self, authorization: str) -> None:
         """Return once it is forgotten, which a look each second brings about."""
@@ -156,8 +160,11 @@ async def test_what_others_may_have_written_is_not_read(tmp_path: Path, caplog: 
     async with world(tmp_path) as it:
         token = add_token(it.path, "orders", NAMES)
         await it.learn(token)
-        it.path.write_text(f"orders sha256:{hash_of(b'forged').hex()}\n")
-        it.path.chmod(0o666)
+        # At once: a look between the two would still find a file that is its owner's alone.
+        forged = it.path.with_name("forged")
+        forged.write_text(f"orders sha256:{hash_of(b'forged').hex()}\n")
+        forged.chmod(0o666)
+        forged.replace(it.path)
         with pytest.raises(SaslAuthenticationException):
             await it.ask("Bearer forged")
         assert it.known(f"Bearer {token}") is ORDERS
@@ -239,7 +246,9 @@ async def test_what_was_found_under_old_tokens_is_not_remembered(tmp_path: Path)
     async with world(tmp_path) as it:
         it.verifier.good[JWT] = VerifiedToken("corp", "orders", NOW + 3_600)
         asking = asyncio.create_task(it.ask(f"Bearer {JWT}"))
-        await it.verifier.asked.wait()
+        # Not `until`, which would look again when the answer is there.
+        async with asyncio.timeout(LIMIT_S):
+            await it.verifier.asked.wait()
         it.verifier.generation += 1
         assert await asking is ORDERS
         assert it.known(f"Bearer {JWT}") is None

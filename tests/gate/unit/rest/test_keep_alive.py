@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -140,3 +141,30 @@ async def test_in_a_pipeline_each_reply_says_it_once(shared: Connections, expect
         await turns()
     assert said(wire) == [2, 2, 2]
     assert wire.written.count(b"keep-alive: ") == 3
+
+
+async def test_a_request_that_nobody_has_read_yet_keeps_its_connection(clock: Clock, shared: Connections) -> None:
+    """A process that stood still, or was busy, looks at its deadlines before it reads."""
+    client, server = socket.socketpair()
+    with client, server:
+        connection, wire = connected(shared=shared, wire=Wire(server))
+        connection.data_received(request(b"plain"))
+        client.sendall(request(b"other"))
+        later(clock, shared, 76)
+        assert not wire.closed
+        connection.data_received(server.recv(65_536))
+        assert said(wire) == [75, 75]
+        later(clock, shared, 76)
+        assert wire.closed
+
+
+async def test_bytes_that_nobody_reads_keep_no_connection_for_good(clock: Clock, shared: Connections) -> None:
+    client, server = socket.socketpair()
+    with client, server:
+        connection, wire = connected(shared=shared, wire=Wire(server))
+        connection.data_received(request(b"plain"))
+        client.sendall(b"half of a TLS record")
+        later(clock, shared, 75 + 9)
+        assert not wire.closed
+        later(clock, shared, 2)
+        assert wire.closed

@@ -13,9 +13,8 @@ from app.formats.feed_seals import Seals
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import StateOptions
 from tests.fakes import FakeStore
-from tests.klamm import authorizer_on
 from tests.virtual_time import EPOCH_S, VIRTUAL_CLOCK, now
-from tests.world import OPTIONS
+from tests.world import OPTIONS, authorizer_on
 
 
 async def at_once(work: Callable[..., Any], *arguments: object, **named: object) -> object:

@@ -22,7 +22,7 @@ from app.runtime.authorizer import Authorizer
 from app.runtime.readiness import State
 from tests.contexts import GRANTED, Unchecked
 from tests.fakes import FakeStore
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.updates import new
 from tests.virtual_time import in_virtual_time
 from tests.world import (
@@ -32,6 +32,7 @@ from tests.world import (
     ROOT,
     STARTUP,
     acl,
+    authorizer_on,
     cluster_acl,
     create,
     may_read,

@@ -13,10 +13,10 @@ from app.runtime import deciding
 from app.runtime.authorizer import Authorizer
 from app.runtime.deciding import by_resource_type
 from tests.fakes import FakeStore
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.updates import new
 from tests.virtual_time import in_virtual_time
-from tests.world import ALICE, OPTIONS, acl, create, delete, never_rests
+from tests.world import ALICE, OPTIONS, acl, authorizer_on, create, delete, never_rests
 
 WRITE, TOPIC = AclOperation.WRITE, ResourceType.TOPIC
 

@@ -16,9 +16,9 @@ from app.core.records import RemoveAccessControlEntryRecord
 from app.runtime.authorizer import Authorizer
 from app.runtime.deciding import at_one_offset
 from tests.fakes import FakeStore
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.virtual_time import VIRTUAL_CLOCK, freeze, in_virtual_time, now
-from tests.world import OPTIONS, acl, may_read
+from tests.world import OPTIONS, acl, authorizer_on, may_read
 
 # The fake store's clock is the loop's, but for `clock_ahead`, which is whole hours here: so `now` shows its seconds.
 

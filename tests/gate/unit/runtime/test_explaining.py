@@ -22,7 +22,7 @@ from app.runtime.options import RuntimeOptions
 from app.runtime.rights import ExplainedCaller
 from tests.contexts import Unchecked
 from tests.fakes import FakeStore
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.updates import new
 from tests.virtual_time import VIRTUAL_CLOCK, in_virtual_time
 from tests.world import (
@@ -31,6 +31,7 @@ from tests.world import (
     OPTIONS,
     ROOT,
     acl,
+    authorizer_on,
     cluster_acl,
     create,
     delete,

@@ -13,13 +13,14 @@ from app.core.mutations import AlterConfigs
 from app.core.records import FeedPoll
 from app.runtime.readiness import State
 from tests.fakes import FakeStore, Step
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.virtual_time import in_virtual_time, now
 from tests.world import (
     ALICE,
     OPTIONS,
     STARTUP,
     acl,
+    authorizer_on,
     create,
     delete,
     may_read,

@@ -14,9 +14,9 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.mutations import AlterConfigs
 from app.runtime.readiness import State
 from tests.fakes import FakeStore
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.virtual_time import in_virtual_time, now
-from tests.world import ALICE, OPTIONS, create, delete, may_read, names_in, unopened, until_ready
+from tests.world import ALICE, OPTIONS, authorizer_on, create, delete, may_read, names_in, unopened, until_ready
 
 
 @in_virtual_time

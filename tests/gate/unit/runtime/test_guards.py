@@ -13,10 +13,9 @@ from app.core.kafka.errors import (
 )
 from app.core.token import Token
 from tests.fakes import FakeStore
-from tests.klamm import authorizer_on
 from tests.updates import new
 from tests.virtual_time import in_virtual_time
-from tests.world import ALICE, OPTIONS, ROOT, acl, create, may_read, named
+from tests.world import ALICE, OPTIONS, ROOT, acl, authorizer_on, create, may_read, named
 
 REFUSAL = InvalidRequestException("this entry is refused by an earlier hand")
 

@@ -14,10 +14,9 @@ from app.runtime.authorizer import Authorizer
 from app.runtime.listing import MAX_LIMIT
 from tests.budgets import budget
 from tests.fakes import FakeStore
-from tests.klamm import authorizer_on
 from tests.updates import new
 from tests.virtual_time import in_virtual_time
-from tests.world import OPTIONS, ROOT, acl, create, delete, named, unopened
+from tests.world import OPTIONS, ROOT, acl, authorizer_on, create, delete, named, unopened
 
 EVERY = AclBindingFilter()
 

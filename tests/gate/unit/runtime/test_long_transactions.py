@@ -14,9 +14,9 @@ from app.runtime import applying, pace
 from app.runtime.authorizer import Authorizer
 from app.runtime.readiness import State
 from tests.fakes import BIRTH, FakeStore
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.virtual_time import in_virtual_time
-from tests.world import ALICE, OPTIONS, create, delete, may_read, names_in, names_of, until_ready
+from tests.world import ALICE, OPTIONS, authorizer_on, create, delete, may_read, names_in, names_of, until_ready
 
 MANY = 3 * applying.AT_ONCE
 FIRST = [f"a{number}" for number in range(MANY)]

@@ -7,9 +7,9 @@ import pytest
 
 from app.runtime.readiness import State
 from tests.fakes import FakeStore
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.virtual_time import in_virtual_time, now
-from tests.world import OPTIONS, create, may_read, until_ready
+from tests.world import OPTIONS, authorizer_on, create, may_read, until_ready
 
 
 @in_virtual_time

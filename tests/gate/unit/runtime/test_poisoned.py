@@ -12,9 +12,9 @@ from app.runtime.readiness import State
 from tests.chains import config
 from tests.fakes import FakeStore
 from tests.gate.unit.runtime.test_watch import equals, reading
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.virtual_time import in_virtual_time, now
-from tests.world import OPTIONS, ROOT, create, may_read, names_in, until_ready
+from tests.world import OPTIONS, ROOT, authorizer_on, create, may_read, names_in, until_ready
 
 
 @in_virtual_time

@@ -12,9 +12,9 @@ from app.core.image import AuthorizerImage
 from app.core.index.tree import AclIndex
 from app.runtime.readiness import State
 from tests.fakes import FakeStore
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.virtual_time import in_virtual_time, now
-from tests.world import OPTIONS, create, delete, may_read, names_in, names_of, until_ready
+from tests.world import OPTIONS, authorizer_on, create, delete, may_read, names_in, names_of, until_ready
 
 
 def other_epoch(store: FakeStore) -> None:

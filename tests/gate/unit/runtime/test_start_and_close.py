@@ -18,7 +18,7 @@ from app.core.token import Token
 from app.runtime.readiness import Endpoint, StartRequest, State
 from tests.contexts import Unchecked
 from tests.fakes import FakeStore
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.updates import new
 from tests.virtual_time import in_virtual_time, now
 from tests.world import (
@@ -28,6 +28,7 @@ from tests.world import (
     ROOT,
     STARTUP,
     acl,
+    authorizer_on,
     may_read,
     names_in,
     names_of,

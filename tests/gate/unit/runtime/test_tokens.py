@@ -12,10 +12,10 @@ from app.core.kafka.errors import (
 )
 from app.core.token import Token
 from tests.fakes import FakeStore
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.updates import new
 from tests.virtual_time import in_virtual_time, now
-from tests.world import OPTIONS, ROOT, acl, create, may_read, names_in
+from tests.world import OPTIONS, ROOT, acl, authorizer_on, create, may_read, names_in
 
 
 @in_virtual_time

@@ -24,10 +24,9 @@ from app.core.mutations import AlterConfigsOutcome, CreatedAcl
 from app.runtime.authorizer import ConfigEntry
 from tests.contexts import GRANTED
 from tests.fakes import FakeStore
-from tests.klamm import authorizer_on
 from tests.updates import new
 from tests.virtual_time import in_virtual_time, now
-from tests.world import OPTIONS, ROOT, acl, create, may_read, named, names_of, unopened
+from tests.world import OPTIONS, ROOT, acl, authorizer_on, create, may_read, named, names_of, unopened
 
 REFUSAL = InvalidRequestException("this entry is refused by an earlier hand")
 

@@ -27,10 +27,10 @@ from app.runtime.watch.lines import Part
 from app.runtime.watch.reader import WatchRequest, watch
 from tests.budgets import seeds
 from tests.fakes import FakeStore
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.virtual_time import in_virtual_time, now
 from tests.watching import Folded
-from tests.world import OPTIONS, acl, create, delete, named, unopened
+from tests.world import OPTIONS, acl, authorizer_on, create, delete, named, unopened
 
 
 async def anybody_may() -> None: ...

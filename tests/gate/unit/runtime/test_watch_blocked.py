@@ -15,10 +15,10 @@ from app.runtime.watch.reader import WatchRequest, watch
 from tests.chains import put
 from tests.fakes import FakeStore
 from tests.gate.unit.runtime.test_watch import SNAPSHOT, behind, equals, reading
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.updates import topic
 from tests.virtual_time import in_virtual_time
-from tests.world import OPTIONS, create, named
+from tests.world import OPTIONS, authorizer_on, create, named
 
 
 def write_too_long(store: FakeStore) -> int:

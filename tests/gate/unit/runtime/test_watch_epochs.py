@@ -12,9 +12,9 @@ from app.formats.feed_events import Bookmark, EpochBegan, Snapshot
 from app.runtime.watch.lines import Part
 from tests.fakes import FakeStore
 from tests.gate.unit.runtime.test_watch import SNAPSHOT, Reading, behind, equals, reading
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.virtual_time import in_virtual_time
-from tests.world import OPTIONS, create, named
+from tests.world import OPTIONS, authorizer_on, create, named
 
 WITH_EPOCHS = replace(SNAPSHOT, with_epochs=True)
 

@@ -16,9 +16,9 @@ from app.runtime.watch import recent
 from app.runtime.watch.lines import Line, Part
 from tests.fakes import FakeStore
 from tests.gate.unit.runtime.test_watch import SNAPSHOT, equals, reading
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.virtual_time import in_virtual_time, now
-from tests.world import OPTIONS, create
+from tests.world import OPTIONS, authorizer_on, create
 
 
 @in_virtual_time

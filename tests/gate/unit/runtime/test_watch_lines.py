@@ -10,9 +10,9 @@ from app.runtime.watch import recent
 from app.runtime.watch.lines import SLICE_BYTES, Line, Slices
 from tests.fakes import FakeStore
 from tests.gate.unit.runtime.test_watch import reading
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.virtual_time import in_virtual_time
-from tests.world import OPTIONS, create
+from tests.world import OPTIONS, authorizer_on, create
 
 SIZES = st.sampled_from([0, 1, 300, SLICE_BYTES - 9, SLICE_BYTES - 8, SLICE_BYTES, 3 * SLICE_BYTES, 100_001])
 

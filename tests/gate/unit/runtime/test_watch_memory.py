@@ -11,10 +11,10 @@ from app.runtime.watch.lines import Line
 from tests.chains import put
 from tests.fakes import FakeStore
 from tests.gate.unit.runtime.test_watch import behind, equals, reading
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.updates import topic
 from tests.virtual_time import in_virtual_time
-from tests.world import OPTIONS, create
+from tests.world import OPTIONS, authorizer_on, create
 
 
 @in_virtual_time

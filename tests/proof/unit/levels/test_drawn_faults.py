@@ -21,6 +21,21 @@ from app.core.it import may_read
 def test_proof():
     assert [may_read(a, 4) for a in range(7)] == [True, True, True, True, False, False, 4]
 """
+_LAW = """
+from hypothesis import given, settings, strategies
+from tests.budgets import budget
+from app.core.it import may_read
+@settings(max_examples=budget())
+@given(strategies.integers(0, 5))
+def test_law(a):
+    assert may_read(a, 4) is (a < 4)
+"""
+_BUDGETS = """
+from hypothesis import settings
+settings.register_profile("proof", max_examples=200)
+def budget():
+    return 200 if settings.get_current_profile_name() == "proof" else 1
+"""
 _LOOP = """
 def count(a):
     times = 0
@@ -59,6 +74,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "app/__init__.py": "",
         "app/core/__init__.py": "",
         "app/core/it.py": _CODE,
+        "tests/budgets.py": _BUDGETS,
+        "tests/conftest.py": "import tests.budgets",
         "tests/gate/test_gate.py": _GATE,
         "tests/proof/test_proof.py": _PROOF,
         "pytest.ini": "[pytest]\npythonpath = .\naddopts = --import-mode=importlib -p no:schemathesis -p no:asyncio\n",
@@ -108,6 +125,16 @@ def test_a_fault_with_which_a_test_never_ends_is_found_by_that_test(
     _main(repository, "--levels", "tests/gate")
     said = capsys.readouterr().out
     assert "a > 0 -> True | tests/gate/test_gate.py::test_gate[a b] | gate |" in said
+
+
+def test_proof_draws_more_in_what_the_gate_draws(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository / "tests" / "gate" / "test_law.py").write_text(_LAW)
+    (repository / "tests" / "proof" / "test_proof.py").write_text("from app.core import it\ndef test_proof(): pass\n")
+    _git(repository, "add", "--all")
+    _git(repository, "commit", "--quiet", "--message", "a law")
+    _main(repository)
+    rows = [line for line in capsys.readouterr().out.splitlines() if "| proof |" in line]
+    assert {row.split(" | ")[2] for row in rows} == {"tests/gate/test_law.py::test_law"}
 
 
 @pytest.mark.parametrize(

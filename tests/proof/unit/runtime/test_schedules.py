@@ -20,10 +20,10 @@ from app.core.token import Token
 from app.runtime.authorizer import Authorizer
 from app.runtime.readiness import State
 from tests.fakes import FakeStore, Step
-from tests.klamm import authorizer_on, until
+from tests.klamm import until
 from tests.updates import new
 from tests.virtual_time import in_virtual_time
-from tests.world import OPTIONS, ROOT, acl, create, may_read, named, names_in, names_of
+from tests.world import OPTIONS, ROOT, acl, authorizer_on, create, may_read, named, names_in, names_of
 
 SHORT = replace(OPTIONS, request_timeout_s=3, write_timeout_s=2, snapshot_timeout_s=3)
 HANGING: tuple[Step, ...] = ("write", "poll", "snapshot", "slice", "wait")

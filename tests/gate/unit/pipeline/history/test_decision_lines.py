@@ -5,30 +5,20 @@ from typing import Any
 
 import pytest
 
+from tests.decision_lines import decision_line
+
 ACL_ID = "0192f3a4-0000-7000-8000-00000000abcd"
-LINE: dict[str, Any] = {
-    "time": "2026-11-22T00:14:03.123456Z",
-    "epoch": "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11",
-    "offset": 123,
-    "principal": "User:alice",
-    "host": "10.1.2.3",
-    "listener_name": None,
-    "security_protocol": "SASL_SSL",
-    "request_type": 1,
-    "request_version": 17,
-    "client_id": "c",
-    "correlation_id": -(2**31),
-    "caller": None,
-    "operation": "READ",
-    "resource_type": "TOPIC",
-    "resource_name": "orders é😀",
-    "result": "ALLOWED",
-    "rule": "MatchingAcl",
-    "acl_id": ACL_ID,
-    "sampled": 1.0,
-}
-
-
+LINE = decision_line(
+    time="2026-11-22T00:14:03.123456Z",
+    security_protocol="SASL_SSL",
+    request_version=17,
+    client_id="c",
+    correlation_id=-(2**31),
+    resource_name="orders é😀",
+    result="ALLOWED",
+    rule="MatchingAcl",
+    acl_id=ACL_ID,
+)
 _ADDED = ("security_protocol", "request_version", "correlation_id")
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from app.core.index.masks import host_matches
 from app.core.kafka.hosts import parse_address
+from tests.budgets import seeds
 
 HOSTS = ("*", "10.0.0.1", "10.0.0.2", "10.0.0.0/30", "10.0.0.0/31", "0.0.0.0/0", "::/0", "not-an-address")
 ADDRESSES = [parse_address(text) for text in ("10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.3", "9.9.9.9", "2001:db8::1")]
@@ -66,7 +67,7 @@ def test_an_allow_is_worth_what_no_deny_takes_wherever_batches_end(subtests: pyt
     from app.pipeline.report.reach import _surviving
 
     for size in [1, 2, 7, 1_000]:
-        for seed in range(25):
+        for seed in seeds("reach of teams"):
             with subtests.test(size=size, seed=seed):
                 rows = drawn_rows(seed)
                 batches = [
