@@ -91,6 +91,8 @@ def _mirror_source(fields: Fields) -> Needs:
 def _mirror_target(fields: Fields) -> Needs:
     mirrored = f"{fields['alias']}.*"
     yield _TOPIC, mirrored, (_Op.WRITE, _Op.CREATE, _Op.DESCRIBE, _Op.ALTER, _Op.ALTER_CONFIGS, _Op.DESCRIBE_CONFIGS)
+    # MirrorMaker reads its checkpoints when a task starts, so as not to take the offsets of groups back.
+    yield _TOPIC, f"{fields['alias']}.checkpoints.internal", (_Op.READ,)
     yield _TOPIC, "mm2-*", (_Op.READ, _Op.WRITE, _Op.CREATE, _Op.DESCRIBE, _Op.DESCRIBE_CONFIGS)
     yield _TOPIC, "heartbeats", (_Op.READ, _Op.WRITE, _Op.CREATE, _Op.DESCRIBE)
     yield _GROUP, f"{fields['alias']}-mm2*", (_Op.READ, _Op.DESCRIBE)
