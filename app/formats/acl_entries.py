@@ -3,14 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Literal, TypeAlias, TypeVar
-
-import msgspec
+from typing import Literal, TypeAlias, TypeVar
 
 from app.core.kafka.bindings import KEEP, AclBinding, Keep, NewAcl, StandardAcl, rfc3339
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import validate_new_acl, validate_terms
 from app.core.spelling import printable
+from app.core.times import NotATimeError, parse_time
 
 Entry: TypeAlias = tuple[int, NewAcl | Sequence[str]]
 """The number of the line where it begins, and the ACL, or else all that is wrong, each naming its field.
@@ -22,8 +21,6 @@ MAX_SHOWN = 200
 
 VAGUE = frozenset({"UNKNOWN", "ANY", "MATCH"})
 """Words of filters, and of codes that this version does not know: no ACL has them."""
-
-_Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class FormatLimitError(Exception):
@@ -87,10 +84,9 @@ def acl_from(fields: Mapping[str, str], **called: str) -> NewAcl | list[str]:
 def moment_of(text: str) -> datetime:
     """The time that createAcls takes as `expires_at` (RFC 3339), in UTC. Raises ValueError."""
     try:
-        return msgspec.convert(text, _Time).astimezone(UTC)
-    except msgspec.ValidationError:
-        way_out = "write date, time and offset from UTC, such as 2026-12-01T18:00:00Z"
-        raise ValueError(f"`{printable(text, MAX_SHOWN)}` is not a time; {way_out}") from None
+        return parse_time(text).astimezone(UTC)
+    except NotATimeError as fault:
+        raise ValueError(f"`{printable(text, MAX_SHOWN)}` is {fault}") from None
     except OverflowError:
         raise ValueError("the time is outside the years 1 to 9999") from None
 

@@ -12,9 +12,32 @@ from msgspec import UNSET, Meta, UnsetType
 from app.core.groups import MAX_GROUP_NAME, MAX_GROUPS, Groups, groups_of
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import MAX_COMMENT, MAX_TEXT_BYTES
+from app.core.times import NotATimeError, parse_time
 from app.rest.errors import InvalidFieldsException, ProblemField
 
 T = TypeVar("T")
+
+
+class SentTime(str):
+    """A time of RFC 3339, as it was sent."""
+
+    __slots__ = ()
+
+
+def read_sent(kind: type, value: object) -> object:
+    """What msgspec calls for a SentTime in a body. Raises ValueError, which msgspec turns into its own."""
+    if kind is not SentTime or not isinstance(value, str):
+        raise ValueError("the value is not text; send a string")
+    try:
+        parse_time(value)
+    except NotATimeError as fault:
+        raise ValueError(f"the value is {fault}") from None
+    return SentTime(value)
+
+
+def schema_of_sent(_: type) -> dict[str, object]:
+    return {"type": "string", "format": "date-time"}
+
 
 MAX_ITEMS = 1_000
 _MAX_WAIT_MS = 300_000
