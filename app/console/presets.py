@@ -156,7 +156,7 @@ def acls_of(preset: Preset, fields: Fields) -> list[AclBinding]:
     for each in preset.fields:
         if each.is_needed and not fields.get(each.name, "").strip():
             raise UsageError(f"{each.label}: enter a value, such as {each.hint}")
-    principal, host = fields.get("principal", "").strip(), fields.get("host", "").strip() or WILDCARD
+    principal, host = fields.get("principal", ""), fields.get("host", "").strip() or WILDCARD
     if ":" not in principal:
         raise UsageError("Principal: enter type and name, such as User:orders-service")
     given = {each.name: fields.get(each.name, "").strip() for each in preset.fields}

@@ -12,7 +12,7 @@ from app.client.words import counted
 from app.core.collection import collection_paused
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import KEEP, AclBinding, AclTerms, NewAcl
-from app.formats.acl_entries import shown
+from app.core.readable import readable_acl
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 
@@ -51,7 +51,9 @@ class Wanted:
             return
         read = list(map(str, self.sources))
         left_out = [f"{_quoted(each)} (its name begins with a dot)" for each in self.left_out]
-        repeated = [f"{shown(acl)}: in {_quoted(first)} and {_quoted(other)}" for acl, first, other in self.repeated]
+        repeated = [
+            f"{readable_acl(acl)}: in {_quoted(first)} and {_quoted(other)}" for acl, first, other in self.repeated
+        ]
         for title, lines in (
             (f"{counted(len(read), 'file')} read", read),
             (f"{counted(len(left_out), 'name')} left out", left_out),
@@ -118,7 +120,7 @@ def _joined(acl: NewAcl, other: NewAcl, *paths: str) -> NewAcl:
         said = {getattr(each, name) for each in (acl, other)} - {KEEP}
         if len(said) > 1:
             where = " and ".join(map(_quoted, paths))
-            raise UsageError(f"{shown(acl.binding)} has two different values of `{name}` in {where}; keep one")
+            raise UsageError(f"{readable_acl(acl.binding)} has two different values of `{name}` in {where}; keep one")
     return other.then(acl)
 
 

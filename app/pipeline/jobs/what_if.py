@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from app.core.kafka.bindings import rfc3339
 from app.core.kafka.configs import SUPER_USERS
+from app.core.readable import readable
 from app.pipeline.access.changes import Candidate, refuse_excessive
 from app.pipeline.access.replay import open_to_all, questions, replay_change
 from app.pipeline.access.what_if import CREATED, DELETED, changes_of, flips_of, sided_acls, totals_of
@@ -180,8 +181,8 @@ def _show(context: JobContext, counts: Mapping[str, int], window: LogWindow, fli
 
 def _cells(row: Row) -> tuple[str, ...]:
     return (
-        row["principal"],
-        f"{row['operation']} {row['resource_type']} {row['resource_name']}",
+        readable(row["principal"]),
+        f"{row['operation']} {row['resource_type']} {readable(row['resource_name'])}",
         row["after"],
         f"{row['decisions']:,}",
         row["first"],

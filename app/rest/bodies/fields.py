@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from app.core.groups import MAX_GROUP_NAME, MAX_GROUPS, Groups, groups_of
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import MAX_COMMENT, MAX_TEXT_BYTES
+from app.core.readable import backticked
 from app.core.times import NotATimeError, parse_time
 from app.rest.errors import InvalidFieldsException, ProblemField
 
@@ -218,7 +219,7 @@ def read_groups(names: GroupNames | UnsetType | None, where: str = "/context") -
     groups = groups_of(names)
     if groups is not None and len(groups.principals) < len(names):
         errors = [
-            ProblemField(f"{where}/groups/{at}", f"`{name}` is listed more than once; send each group once")
+            ProblemField(f"{where}/groups/{at}", f"{backticked(name)} is listed more than once; send each group once")
             for at, name in enumerate(names)
             if name in names[:at]
         ]
