@@ -1,5 +1,6 @@
 """How names, ACLs and times are written on pages."""
 
+import shlex
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
@@ -139,6 +140,7 @@ FILTERS: Mapping[str, Callable[..., object]] = MappingProxyType(
         "whole": whole,
         "readable": readable,
         "remark": remark,
+        "shell_word": shlex.quote,
         "spelled": printable,
         "type_word": type_word,
         "resource_link": resource_link,

@@ -7,6 +7,7 @@ what programs get, keep the exact texts.
 import json
 import re
 import unicodedata
+from functools import lru_cache
 from itertools import groupby
 
 from app.core.kafka.bindings import AclBinding
@@ -127,6 +128,7 @@ def _is_unseen(character: str) -> bool:
     return not character.isprintable() or _UNSEEN.match(character) is not None
 
 
+@lru_cache(maxsize=4_096)
 def _is_letter(character: str) -> bool:
     return unicodedata.category(character)[0] in "LM"
 
@@ -138,38 +140,37 @@ def _is_clear(character: str) -> bool:
 
 def _is_ambiguous(word: str) -> bool:
     """Whether a word of letters and marks, not all ASCII, may look like another one."""
-    if not unicodedata.is_normalized("NFC", word) or any(map(_is_odd, word)) or _has_odd_marks(word):
+    if not unicodedata.is_normalized("NFC", word) or _has_odd_marks(word):
         return True
-    letters = [each for each in word if unicodedata.category(each)[0] == "L"]
-    scripts = {_script(each) for each in letters}
+    scripts = {_script(each) for each in word}
     if None in scripts or (len(scripts) > 1 and not scripts <= _TOGETHER):
         return True
-    return _LOOK_ALIKES.issuperset(letters)
+    return _LOOK_ALIKES.issuperset(word)
 
 
-def _is_odd(character: str) -> bool:
-    is_compatible = unicodedata.decomposition(character).startswith("<") and character not in _SPACING
-    return is_compatible or _is_unseen(character) or character in _PALOCHKA
-
-
-def _script(letter: str) -> str | None:
-    if letter.isascii():
+@lru_cache(maxsize=4_096)
+def _script(character: str) -> str | None:
+    """The script of a letter or a mark; None if it is in no common use, or looks like another of its script."""
+    if character.isascii():
         return "LATIN"
-    script = _SCRIPTS.get(unicodedata.name(letter, "").partition(" ")[0])
-    if script == "LATIN" and letter not in _LATIN and not unicodedata.normalize("NFD", letter)[0].isascii():
+    is_compatible = unicodedata.decomposition(character).startswith("<") and character not in _SPACING
+    if is_compatible or _is_unseen(character) or character in _PALOCHKA:
+        return None
+    # A mark that forms no letter with the one before it is called COMBINING: over an `i`, a dot can't be seen.
+    script = _SCRIPTS.get(unicodedata.name(character, "").partition(" ")[0])
+    if script == "LATIN" and character not in _LATIN and not unicodedata.normalize("NFD", character)[0].isascii():
         return None
     return script
 
 
 def _has_odd_marks(word: str) -> bool:
-    """Whether marks have no letter, are stacked over the lines around them, or hide one another."""
-    runs = [(is_mark, list(some)) for is_mark, some in groupby(unicodedata.normalize("NFD", word), _is_mark)]
-    if runs[0][0]:
-        return True
+    """Whether marks have no letter, hide one another, or are stacked over the lines around them."""
+    runs = [(is_mark, list(some)) for is_mark, some in groupby(word, _is_mark)]
     marks = [some for is_mark, some in runs if is_mark]
-    return any(len(some) > _MOST_MARKS or len(set(some)) < len(some) for some in marks)
+    return runs[0][0] or any(len(some) > _MOST_MARKS or len(set(some)) < len(some) for some in marks)
 
 
+@lru_cache(maxsize=4_096)
 def _is_mark(character: str) -> bool:
     return unicodedata.category(character)[0] == "M"
 

@@ -60,6 +60,9 @@ SHOWN = {
     "a\u2024b": r'"a\u2024b"',  # almost a dot
     "v\u0662": r'"v\u0662"',  # almost a dot, or a digit
     "\u0301a": r'"\u0301a"',  # a mark on the quote
+    "i\u0307": r'"i\u0307"',  # a dot on a dot
+    "x\u0338": r'"x\u0338"',
+    "\u0915\u0301": r'"\u0915\u0301"',  # a mark of another script
     "\u00e9\u0301": r'"\xe9\u0301"',  # a mark on the same mark
     "User:\u05d01": r'"User:\u05d01"',  # reads as the next one, from right to left
 }  # fmt: skip
