@@ -73,7 +73,8 @@ def embedded_source(data_dir: Path) -> JdbcSource:
     except (OSError, ValueError):
         raise PipelineError(
             f"no `klamm serve` is running on `{data_dir}`; start it (klamm serve --data-dir "
-            f"{shlex.quote(str(data_dir))}), name its folder with --data-dir, or a PostgreSQL of your own with KLAMM_DATABASE_URL or --jdbc-url"
+            f"{shlex.quote(str(data_dir))}), name its folder with --data-dir, or a PostgreSQL of your own with "
+            "KLAMM_DATABASE_URL or --jdbc-url"
         ) from None
     return JdbcSource(f"jdbc:postgresql://{LOOPBACK}:{port}/{DATABASE}", USER, password)
 
