@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from app.core.readable import readable
 from app.formats.command_errors import UsageError
 
 _CALL_TIMEOUT_S = 30.0
@@ -96,8 +97,8 @@ async def _decision(client: httpx.AsyncClient, base_url: str, shows: str, reques
     action, context = request["actions"][0], request["context"]
     call = shlex.join(["curl", "-s", f"{base_url}/v1/authorize", "-H", "content-type: application/json"])
     return (
-        f"\n{result}: {context['principal']} from {context['client_address']}, {action['operation']} on "
-        f"{action['resource_type']} {action['resource_name']}\n  {shows}\n"
+        f"\n{result}: {readable(context['principal'])} from {context['client_address']}, {action['operation']} on "
+        f"{action['resource_type']} {readable(action['resource_name'])}\n  {shows}\n"
         f"  {call} \\\n    -d {shlex.quote(json.dumps(request))}"
     )
 

@@ -26,6 +26,7 @@ from app.client.words import add_comment_argument
 from app.core.kafka.bindings import NewAcl
 from app.core.kafka.errors import ApiException, StoreUnavailableException
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
+from app.core.readable import backticked
 from app.formats.arguments import whole_number
 from app.formats.command_errors import CommandError, UsageError
 from app.formats.file_flags import add_file_flags, file_flags
@@ -259,7 +260,7 @@ def run_import(arguments: argparse.Namespace, settings: Settings) -> ImportResul
 
 def _principal(text: str) -> str:
     if ":" not in text or not text.isprintable():
-        raise argparse.ArgumentTypeError(f"`{ascii(text)[1:-1]}` is not a principal such as User:admin")
+        raise argparse.ArgumentTypeError(f"{backticked(text)} is not a principal such as User:admin")
     return text
 
 

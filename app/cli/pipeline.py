@@ -4,6 +4,7 @@ Needs the extra `spark`; nothing else in Klamm does.
 """
 
 import argparse
+import shlex
 import socket
 import sys
 from collections.abc import Sequence
@@ -71,8 +72,9 @@ def embedded_source(data_dir: Path) -> JdbcSource:
         ) from None
     except (OSError, ValueError):
         raise PipelineError(
-            f"no `klamm serve` is running on `{data_dir}`; start it (klamm serve --data-dir {data_dir}), name its "
-            "folder with --data-dir, or a PostgreSQL of your own with KLAMM_DATABASE_URL or --jdbc-url"
+            f"no `klamm serve` is running on `{data_dir}`; start it (klamm serve --data-dir "
+            f"{shlex.quote(str(data_dir))}), name its folder with --data-dir, or a PostgreSQL of your own with "
+            "KLAMM_DATABASE_URL or --jdbc-url"
         ) from None
     return JdbcSource(f"jdbc:postgresql://{LOOPBACK}:{port}/{DATABASE}", USER, password)
 

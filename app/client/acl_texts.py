@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from app.core.kafka.acl_command import beyond_kafka_acls, kafka_acls_flags
-from app.core.kafka.bindings import AclBinding, AclTerms, StandardAcl, rfc3339
+from app.core.kafka.bindings import AclBinding, AclTerms, NewAcl, StandardAcl, rfc3339
 from app.core.kafka.codes import WILDCARD, AclPermissionType, PatternType, ResourceType
-from app.formats.acl_entries import quoted, terms_note
+from app.core.readable import quoted_name, readable
 from app.formats.quoting import shell_line
 
 
@@ -15,16 +15,24 @@ def acl_text(binding: AclBinding) -> str:
     to = "to" if binding.permission_type is AclPermissionType.ALLOW else "for"
     resource = resource_text(binding.resource_type, binding.resource_name, binding.pattern_type)
     what = f"{binding.permission_type.name} {binding.operation.name}"
-    return f"{what} {to} {binding.principal} {from_host(binding.host)} on {resource}"
+    return f"{what} {to} {readable(binding.principal)} {from_host(binding.host)} on {resource}"
 
 
 def from_host(host: str) -> str:
-    return "from any host" if host == WILDCARD else f"from {host}"
+    return "from any host" if host == WILDCARD else f"from {readable(host)}"
 
 
 def stored_acl_text(acl: StandardAcl) -> str:
     """As `acl_text`, with the end and the owner, if there are any."""
     return f"{acl_text(acl.binding)}{terms_note(acl)}"
+
+
+def terms_note(acl: NewAcl | StandardAcl) -> str:
+    """What follows an ACL that has an end or an owner: ` until 2026-12-01T18:00:00Z, owner "orders team"`."""
+    until = [until_text(acl.expires_at)] if isinstance(acl.expires_at, datetime) else []
+    owner = [f"owner {owner_text(acl.owner)}"] if isinstance(acl.owner, str) else []
+    note = ", ".join([*until, *owner])
+    return f" {note}" if note else ""
 
 
 def terms_text(terms: AclTerms) -> str:
@@ -36,12 +44,12 @@ def until_text(end: datetime | None) -> str:
 
 
 def owner_text(name: str | None) -> str:
-    return "nobody" if name is None else quoted(name)
+    return "nobody" if name is None else quoted_name(name)
 
 
 def resource_text(resource_type: ResourceType, name: str, pattern_type: PatternType | None = None) -> str:
     """`topic:orders`; with a pattern type it also says whether more than that name is covered."""
-    text = f"{resource_type.name.lower().replace('_', '-')}:{name}"
+    text = f"{resource_type.name.lower().replace('_', '-')}:{readable(name)}"
     if pattern_type is PatternType.PREFIXED:
         return f"{text} (PREFIXED: all names with this prefix)"
     return f"{text} (all names)" if pattern_type is PatternType.LITERAL and name == WILDCARD else text

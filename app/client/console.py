@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from app.client.words import counted, harmless
 from app.core.doubts import doubts_of_acl
 from app.core.kafka.bindings import AclBinding, NewAcl
-from app.formats.acl_entries import shown
+from app.core.readable import readable_acl
 from app.formats.arguments import one_line
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Warnings:
         for doubt, acl in islice(self._first.items(), MAX_WARNINGS):
             others = self._counts[doubt] - 1
             more = f" and {counted(others)} more" if others else ""
-            about = f" ({shown(acl)}{more})" if with_acl else ""
+            about = f" ({readable_acl(acl)}{more})" if with_acl else ""
             err.write(f"{command}: warning: {one_line(doubt)}{about}\n")
         left = len(self._first) - MAX_WARNINGS + self._more
         if left > 0:

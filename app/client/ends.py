@@ -5,7 +5,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from app.core.kafka.bindings import rfc3339
-from app.formats.acl_entries import moment_of
+from app.core.times import NotATimeError, likely_time, parse_time
 from app.formats.command_errors import UsageError
 
 _SPAN = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
@@ -35,11 +35,11 @@ def end_of(text: str, option: str) -> datetime | None:
     now = whole_now()
     try:
         span = span_of(text)
-        end = moment_of(text) if span is None else now + span
-    except (ValueError, OverflowError):
+        end = parse_time(text).astimezone(UTC) if span is None else now + span
+    except (NotATimeError, OverflowError):
         raise UsageError(
-            f"--{option}: `{text[:_MAX_SHOWN]}` is not a time; give a duration such as 30m, 8h or 7d, a time such as "
-            "2026-12-01T18:00:00Z, or never"
+            f"--{option}: `{text[:_MAX_SHOWN]}` is not a time; give "
+            f"{likely_time(text) or 'a duration such as 30m, 8h or 7d, a time such as 2026-12-01T18:00:00Z, or never'}"
         ) from None
     if end <= now:
         raise UsageError(f"--{option}: {rfc3339(end)} is in the past: it is {rfc3339(now)} by this machine's clock")

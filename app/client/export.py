@@ -17,7 +17,8 @@ from app.client.whole_files import target_of, write_whole
 from app.client.words import counted
 from app.core.kafka.bindings import NO_TERMS, NewAcl
 from app.core.kafka.filters import AclBindingFilter
-from app.formats.acl_entries import FormatLimitError, shown
+from app.core.readable import readable_acl
+from app.formats.acl_entries import FormatLimitError
 from app.formats.arguments import HELP_COLUMNS
 from app.formats.command_errors import UsageError
 from app.formats.registry import FEED, FORMATS, AclFormat
@@ -101,8 +102,8 @@ def _check_for_terminal(chosen: AclFormat, acls: Iterable[NewAcl]) -> None:
         each, owner = acl.binding, acl.owner if isinstance(acl.owner, str) else ""
         if not (each.resource_name + each.principal + each.host + owner).isprintable():
             raise UsageError(
-                f"--format {chosen.name}: {shown(each)} has control characters that a terminal would act on; write "
-                "to a file with --output, or choose jsonl, which escapes them"
+                f"--format {chosen.name}: {readable_acl(each)} has control characters that a terminal would act on; "
+                "write to a file with --output, or choose jsonl, which escapes them"
             )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from app.client.words import utf_8
 from app.core.groups import GROUP_PREFIX, MAX_GROUP_NAME, MAX_GROUPS
+from app.core.readable import backticked, readable
 from app.formats.command_errors import UsageError
 
 
@@ -27,7 +28,7 @@ def groups_named(texts: Iterable[str], where: str) -> tuple[str, ...]:
     names = tuple(sorted({utf_8(name) for name in texts}))
     for name in names:
         if name.startswith(GROUP_PREFIX):
-            raise UsageError(f"{where}: `{name[:100]}` is a principal; leave out `{GROUP_PREFIX}`")
+            raise UsageError(f"{where}: {backticked(name, 100)} is a principal; leave out `{GROUP_PREFIX}`")
         if not 0 < len(name) <= MAX_GROUP_NAME:
             raise UsageError(f"{where}: a group's name has 1 to {MAX_GROUP_NAME} characters")
     if len(names) > MAX_GROUPS:
@@ -41,4 +42,5 @@ def groups_body(groups: Sequence[str]) -> dict[str, object]:
 
 def with_groups(principal: str, groups: Sequence[str]) -> str:
     """`User:bob (in eng-data, pii)`."""
-    return f"{principal} (in {', '.join(groups)})" if groups else principal
+    name = readable(principal)
+    return f"{name} (in {', '.join(map(readable, groups))})" if groups else name

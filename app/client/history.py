@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from app.client.acl_texts import stored_acl_text, terms_text
 from app.client.http.replies import parse_acl, parse_list, parse_object, parse_terms, parse_text, text_or_none
 from app.client.http.service import PAGE_ACLS, Service
-from app.client.plan.output import plainly
-from app.formats.acl_entries import quoted
+from app.core.readable import quoted_name, readable
 
 NO_CONFIGS = "changes of properties are left out: they need DescribeConfigs on the cluster"
 _SIGNS = {"CREATED": "+", "CHANGED": "~", "DELETED": "-", "CONFIGURED": "="}
@@ -37,10 +36,10 @@ def what_changed(change: Mapping[str, object]) -> tuple[str, str]:
     if change.get("config") is not None:
         config = parse_object(change["config"])
         value, before = (value_text(text_or_none(config, name)) for name in ("value", "prior_value"))
-        return f"{plainly(parse_text(config, 'name'))}: {value}", before
+        return f"{readable(parse_text(config, 'name'))}: {value}", before
     before = "" if change.get("prior") is None else terms_text(parse_terms(change["prior"]))
     return stored_acl_text(parse_acl(change.get("acl"))), before
 
 
 def value_text(value: str | None) -> str:
-    return "its start-up value" if value is None else quoted(value)
+    return "its start-up value" if value is None else quoted_name(value)

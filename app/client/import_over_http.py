@@ -12,7 +12,7 @@ from app.client.http.replies import CreateResult, ServiceError
 from app.client.http.service import Service, batches
 from app.core.backoff import Backoff
 from app.core.kafka.bindings import NewAcl
-from app.formats.acl_entries import shown
+from app.core.readable import readable_acl
 
 _TRIES = 4
 _PAUSE_S, _LONGEST_PAUSE_S = 0.5, 2.0
@@ -80,7 +80,7 @@ class HttpImporter:
         refused: list[str] = []
         for acl, result in zip(batch, results, strict=True):
             if result.refusal is not None:
-                refused.append(f"{result.refusal} ({shown(acl.binding)})")
+                refused.append(f"{result.refusal} ({readable_acl(acl.binding)})")
                 continue
             counts.read += 1
             counts.created += result.created

@@ -12,13 +12,12 @@ from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import parse_list, parse_object, parse_text, strange_reply, text_or_none
 from app.client.http.service import Service
 from app.client.moments import moment_given
-from app.client.plan.output import plainly
 from app.client.reach import output
 from app.client.words import utf_8
 from app.core.kafka.bindings import rfc3339
 from app.core.kafka.filters import AclBindingFilter
+from app.core.readable import quoted_text, readable
 from app.formats.acl_bodies import filter_body
-from app.formats.acl_entries import quoted
 from app.formats.arguments import whole_number
 
 DESCRIPTION = (
@@ -86,8 +85,8 @@ def _print(reply: Mapping[str, object], changes: list[Mapping[str, object]], out
     for each in changes:
         token, _, what, before = (_cells(each)[at] for at in (0, 1, 5, 6))
         comment = text_or_none(each, "comment")
-        title = f"{rfc3339(_time(each))} {plainly(parse_text(each, 'actor'))}"
-        title += "" if comment is None else f" {quoted(comment)}"
+        title = f"{rfc3339(_time(each))} {readable(parse_text(each, 'actor'))}"
+        title += "" if comment is None else f" {quoted_text(comment)}"
         if title != heading:
             page.line(title)
             heading = title

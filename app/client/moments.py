@@ -7,9 +7,11 @@ from app.client.words import utf_8
 from app.core.kafka.bindings import rfc3339
 from app.core.kafka.errors import InvalidRequestException
 from app.core.past import moment_of
+from app.core.times import likely_time
 from app.formats.command_errors import UsageError
 
 _MAX_SHOWN = 100
+_EXPECTED = "a time such as 2026-11-30T18:00:00Z, how long ago, such as 8h or 7d, or a token of the service"
 
 
 def add_at_argument(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +36,6 @@ def moment_given(text: str, option: str) -> str:
         moment_of(text, option)
     except (InvalidRequestException, OverflowError):
         raise UsageError(
-            f"--{option}: `{text[:_MAX_SHOWN]}` is not a time; give a time such as 2026-11-30T18:00:00Z, how long "
-            "ago, such as 8h or 7d, or a token of the service"
+            f"--{option}: `{text[:_MAX_SHOWN]}` is not a time; give {likely_time(text) or _EXPECTED}"
         ) from None
     return text

@@ -17,6 +17,7 @@ from app.client.moments import add_at_argument, at_body
 from app.client.words import host_named, operation_named, principal_named, resource_named, utf_8
 from app.core.kafka.bindings import AclBinding, rfc3339
 from app.core.kafka.errors import Errors
+from app.core.readable import backticked
 from app.formats.acl_bodies import binding_body
 from app.formats.command_errors import UsageError
 
@@ -176,7 +177,7 @@ def _reply(service: Service, asked: Asked, at: Mapping[str, str]) -> Mapping[str
     except ServiceError as refusal:
         if refusal.code != Errors.CLUSTER_AUTHORIZATION_FAILED.value or asked.principal == service.principal:
             raise
-        hint = f"to ask about others, `{service.principal}` needs Describe on the cluster"
+        hint = f"to ask about others, {backticked(service.principal)} needs Describe on the cluster"
         raise ServiceError(f"{refusal}; {hint}", code=refusal.code, status=refusal.status) from None
 
 

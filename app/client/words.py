@@ -8,6 +8,7 @@ from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.validation import MAX_COMMENT, check_comment
+from app.core.readable import backticked
 from app.core.spelling import did_you_mean
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
@@ -50,14 +51,16 @@ def resource_named(text: str) -> tuple[ResourceType, str]:
     if not colon and word.lower() == "cluster":
         return ResourceType.CLUSTER, CLUSTER_NAME
     if not colon or not name:
-        raise UsageError(f"`{text[:_MAX_SHOWN]}` is not a resource; write its type and name, such as topic:orders")
+        raise UsageError(
+            f"{backticked(text, _MAX_SHOWN)} is not a resource; write its type and name, such as topic:orders"
+        )
     return _named(ResourceType, "resource type", word), utf_8(name)
 
 
 def principal_named(text: str) -> str:
     """Raises UsageError if it has no type before a colon."""
     if ":" not in text:
-        raise UsageError(f"`{text[:_MAX_SHOWN]}` is not a principal; write type and name, such as User:alice")
+        raise UsageError(f"{backticked(text, _MAX_SHOWN)} is not a principal; write type and name, such as User:alice")
     return utf_8(text)
 
 
@@ -67,7 +70,7 @@ def host_named(text: str) -> str:
         return parse_address(text).text
     except InvalidRequestException:
         raise UsageError(
-            f"--host: `{text[:_MAX_SHOWN]}` is not an IP address; use one such as 10.1.2.3 or 2001:db8::1"
+            f"--host: {backticked(text, _MAX_SHOWN)} is not an IP address; use one such as 10.1.2.3 or 2001:db8::1"
         ) from None
 
 
@@ -103,7 +106,7 @@ def _named(words: type[_Word], what: str, text: str) -> _Word:
     if member is None:
         known = [each.name for each in words if each.name not in _NEVER_MEANT]
         raise UsageError(
-            f"`{text[:_MAX_SHOWN]}` is not a Kafka {what}; use one of "
+            f"{backticked(text, _MAX_SHOWN)} is not a Kafka {what}; use one of "
             f"{', '.join(known)}{did_you_mean(text[:_MAX_SHOWN], known)}"
         )
     return member

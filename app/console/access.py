@@ -68,15 +68,15 @@ def _cells(row: Json, operations: Sequence[str]) -> list[tuple[str, str]]:
 
 async def _principal(home: str | None, visit: Visit) -> Reply:
     """What one principal may do, by pattern, and its own ACLs; without one, the principals that ACLs name."""
-    asked = visit.query.get("principal", "").strip()
+    asked = visit.query.get("principal", "")
     shown: Json = {"asked": asked, "fault": None, "rows": None, "known": (), "back": here(visit), "groups": ()}
-    if asked:
+    if asked.strip():
         try:
             principal_named(asked)
             shown["groups"] = groups_in(visit.query.get("groups", ""), "In groups")
         except UsageError as fault:
             return await page(visit, "principal", 400, **{**shown, "fault": str(fault)})
-    if not visit.reads or not asked:
+    if not visit.reads or not asked.strip():
         known = await _names(visit, "principal") if visit.reads else []
         return await page(visit, "principal", **{**shown, "known": known})
     question = {"principal": asked, **({"groups": shown["groups"]} if shown["groups"] else {}), **_paged(visit)}

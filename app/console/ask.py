@@ -18,7 +18,7 @@ from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclPermissionType
 from app.core.kafka.errors import Errors
 from app.core.kafka.operations import ALLOW_MASK
 from app.core.mutations import EXPIRY_ACTOR
-from app.core.spelling import printable
+from app.core.readable import backticked, visible
 from app.formats.command_errors import UsageError
 from app.formats.quoting import shell_line
 from app.rest.http.edge import Reply
@@ -66,7 +66,7 @@ async def ask(visit: Visit) -> Reply:
 def _why(visit: Visit, refusal: ApiRefusedError) -> str:
     if refusal.code != Errors.CLUSTER_AUTHORIZATION_FAILED.value or visit.principal is None or visit.reads:
         return refusal.detail
-    return f"`{visit.principal}` needs DESCRIBE on the cluster to ask about others; it may ask about itself"
+    return f"{backticked(visit.principal)} needs DESCRIBE on the cluster to ask about others; it may ask about itself"
 
 
 async def _explained(visit: Visit, question: Asked) -> Any:  # noqa: ANN401 - JSON
@@ -137,7 +137,7 @@ async def _examples(visit: Visit) -> list[str]:
             if len(found) == _MOST_EXAMPLES:
                 break
     if not visit.reads and visit.principal is not None:
-        return [f"{visit.principal} READ topic:orders from 10.1.2.3"]
+        return [each for each in (f"{visit.principal} READ topic:orders from 10.1.2.3",) if visible(each) == each]
     return found or list(_EXAMPLES)
 
 
@@ -147,4 +147,12 @@ def _example(binding: AclBinding) -> str | None:
     host = "10.1.2.3" if binding.host == WILDCARD or "/" in binding.host else binding.host
     question = Asked(binding.principal, binding.operation, binding.resource_type, binding.resource_name, host)
     line = line_of(question)
-    return line if len(line) <= _LONGEST_EXAMPLE and printable(line, len(line)) == line else None
+    # A question is typed, so it can't be about a principal that ends with a blank.
+    return line if len(line) <= _LONGEST_EXAMPLE and visible(line) == line and _is_about(question, line) else None
+
+
+def _is_about(question: Asked, line: str) -> bool:
+    try:
+        return asked(line)[0] == question
+    except UsageError:
+        return False

@@ -95,7 +95,7 @@ async def _change(visit: Visit, fields: Fields) -> Change:
         bindings = [binding_of(fields)] if preset is None else acls_of(preset, fields)
         end = ends_at(fields.get("ends", "never"))
         # A form for an existing ACL shows its owner, so an empty field removes it.
-        owner = fields.get("owner", "").strip() or (None if instead else KEEP)
+        owner = fields.get("owner", "") if fields.get("owner", "").strip() else None if instead else KEEP
         old = parse_acl(await _acl(visit, instead)).binding if instead else None
         gone = () if old is None or old in bindings else (old,)
         return Change(tuple(NewAcl(each, end, owner) for each in bindings), gone).checked()

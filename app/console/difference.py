@@ -287,8 +287,8 @@ def binding_of(fields: Mapping[str, str]) -> AclBinding:
             ResourceType[fields["resource_type"]],
             fields["resource_name"],
             PatternType[fields.get("pattern_type", "LITERAL")],
-            fields["principal"].strip(),
-            fields.get("host", "").strip() or WILDCARD,
+            fields["principal"],
+            fields.get("host", "") if fields.get("host", "").strip() else WILDCARD,
             AclOperation[fields["operation"]],
             AclPermissionType[fields.get("permission_type", "ALLOW")],
         )

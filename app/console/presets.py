@@ -91,6 +91,8 @@ def _mirror_source(fields: Fields) -> Needs:
 def _mirror_target(fields: Fields) -> Needs:
     mirrored = f"{fields['alias']}.*"
     yield _TOPIC, mirrored, (_Op.WRITE, _Op.CREATE, _Op.DESCRIBE, _Op.ALTER, _Op.ALTER_CONFIGS, _Op.DESCRIBE_CONFIGS)
+    # MirrorMaker reads its checkpoints when a task starts, so as not to take the offsets of groups back.
+    yield _TOPIC, f"{fields['alias']}.checkpoints.internal", (_Op.READ,)
     yield _TOPIC, "mm2-*", (_Op.READ, _Op.WRITE, _Op.CREATE, _Op.DESCRIBE, _Op.DESCRIBE_CONFIGS)
     yield _TOPIC, "heartbeats", (_Op.READ, _Op.WRITE, _Op.CREATE, _Op.DESCRIBE)
     yield _GROUP, f"{fields['alias']}-mm2*", (_Op.READ, _Op.DESCRIBE)
@@ -154,7 +156,7 @@ def acls_of(preset: Preset, fields: Fields) -> list[AclBinding]:
     for each in preset.fields:
         if each.is_needed and not fields.get(each.name, "").strip():
             raise UsageError(f"{each.label}: enter a value, such as {each.hint}")
-    principal, host = fields.get("principal", "").strip(), fields.get("host", "").strip() or WILDCARD
+    principal, host = fields.get("principal", ""), fields.get("host", "").strip() or WILDCARD
     if ":" not in principal:
         raise UsageError("Principal: enter type and name, such as User:orders-service")
     given = {each.name: fields.get(each.name, "").strip() for each in preset.fields}

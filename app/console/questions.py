@@ -10,6 +10,7 @@ from app.console.shown import type_word
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import parse_address
+from app.core.readable import backticked, readable
 from app.formats.command_errors import UsageError
 
 DEFAULT_HOST = "127.0.0.1"
@@ -106,7 +107,7 @@ def _parts(text: str) -> tuple[str, str, str]:
 
 def _untyped(principal: str) -> UsageError:
     name = principal[:_SHOWN]
-    return UsageError(f"`{name}` is not a principal; write type and name, such as User:{name}")
+    return UsageError(f"{backticked(name)} is not a principal; write type and name, such as {readable(f'User:{name}')}")
 
 
 def _is_operation(word: str) -> bool:

@@ -1,5 +1,6 @@
-"""How names, ACLs and times are written on pages. Whatever can't be seen in a name is spelled out."""
+"""How names, ACLs and times are written on pages."""
 
+import shlex
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
@@ -8,6 +9,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
+from app.core.readable import readable
 from app.core.spelling import printable
 
 _MOST = 120
@@ -20,9 +22,18 @@ _ROUNDING = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def name(text: str, most: int = _MOST) -> Markup:
-    r"""A name that somebody chose: isolated from the text around it, and with `\u202e` for what can't be seen."""
+    """A name that somebody chose, as `readable` writes it, isolated from the text around it."""
+    return _isolated(readable(text, most), text, most)
+
+
+def remark(text: str, most: int = _MOST) -> Markup:
+    """A comment, isolated in the same way."""
+    return _isolated(printable(text, most), text, most)
+
+
+def _isolated(shown_text: str, text: str, most: int) -> Markup:
     begins = Markup('<bdi class="long">') if len(text) > _LONG else Markup("<bdi>")
-    shown = begins + printable(text, most) + Markup("</bdi>")
+    shown = begins + shown_text + Markup("</bdi>")
     if len(text) > most:
         shown += Markup(" <small>({:,} characters)</small>").format(len(text))
     return shown
@@ -127,6 +138,9 @@ FILTERS: Mapping[str, Callable[..., object]] = MappingProxyType(
     {
         "name": name,
         "whole": whole,
+        "readable": readable,
+        "remark": remark,
+        "shell_word": shlex.quote,
         "spelled": printable,
         "type_word": type_word,
         "resource_link": resource_link,

@@ -73,7 +73,7 @@ async def _act_as(seal: Seal, visit: Visit) -> Reply:
             "the principal of a caller is set in the configuration; sign in as another caller"
         )
     try:
-        principal = _principal_of(visit.form.get("principal", "").strip())
+        principal = _principal_of(visit.form.get("principal", ""))
     except UsageError as fault:
         return await page(visit, "refused", 400, title="No such principal", why=str(fault))
     reply = to(safe_target(visit.form.get("back")))

@@ -14,6 +14,7 @@ from app.console.sessions import COOKIE, SECURE_COOKIE, Seal, Session
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation
 from app.core.kafka.configs import SUPER_USERS
 from app.core.kafka.errors import ClusterAuthorizationException, InvalidRequestException, SaslAuthenticationException
+from app.core.readable import backticked
 from app.rest.callers.roles import NOBODY, Caller, Role
 from app.rest.http.parameters import read_query
 from app.rest.http.services import Services
@@ -22,6 +23,7 @@ ANONYMOUS = "User:ANONYMOUS"
 """The principal, if no callers and no super users are configured, until another one is chosen."""
 MAX_QUERY_BYTES = 8 * 1024
 """Of an address; those that the pages make have 6,000 characters at most (`shown.MAX_ADDRESS`)."""
+_NAMES = ("principal", "resource_name", "host", "actor")
 _SCHEME = b"bearer "
 _MAX_DIGITS = 19
 # Not with Python's own parser of cookies, which takes seconds for some of 16 KiB.
@@ -110,8 +112,9 @@ class Visit:
         return self.is_open or (self.reads and AclOperation.DESCRIBE_CONFIGS.name in self.operations)
 
     def given(self, *names: str) -> dict[str, str]:
-        """Those of the address's fields that are not blank."""
-        return {name: value for name in names if (value := self.query.get(name, "").strip())}
+        """Those of the address's fields that are not blank; blanks at the ends belong to names, and to nothing else."""
+        values = ((name, self.query.get(name, "")) for name in names)
+        return {name: value if name in _NAMES else value.strip() for name, value in values if value.strip()}
 
     @property
     def said(self) -> Mapping[str, str]:
@@ -202,7 +205,7 @@ def check_may_change(visit: Visit) -> None:
     if not visit.changes:
         if visit.principal is None:
             raise refusal_by_role(visit, "change ACLs")
-        raise ClusterAuthorizationException(f"`{visit.principal}` needs ALTER on the cluster to change ACLs")
+        raise ClusterAuthorizationException(f"{backticked(visit.principal)} needs ALTER on the cluster to change ACLs")
 
 
 def refusal_by_role(visit: Visit, what: str) -> ClusterAuthorizationException:

@@ -13,7 +13,7 @@ from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, Pat
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import parse_address, parse_cidr
 from app.core.kafka.operations import supported_operations
-from app.core.spelling import printable
+from app.core.readable import backticked, visible
 
 _USER = "User"
 _ANONYMOUS = "ANONYMOUS"
@@ -88,7 +88,7 @@ def _no_topic(name: str, *, prefixed: bool) -> Iterator[str]:
     what = "no topic name begins with" if prefixed else "no topic is named"
     wrong = _NO_TOPIC.search(name)
     if wrong is not None:
-        yield f"{what} {_shown(name)}: {_shown(wrong[0])} is not allowed in topic names (only a-z A-Z 0-9 . _ -)"
+        yield f"{what} {_shown(name)}: `{visible(wrong[0])}` is not allowed in topic names (only a-z A-Z 0-9 . _ -)"
     elif len(name) > _MAX_TOPIC or (name in (".", "..") and not prefixed):
         yield f"{what} {_shown(name)}: Kafka does not allow this name"
 
@@ -125,9 +125,9 @@ def _same_address(literal: str) -> str | None:
 def _odd_letters(field: str, text: str) -> Iterator[str]:
     if text != text.strip():
         yield f"{field} {_shown(text)} begins or ends with white space, which is significant"
-    elif not text.isprintable():
+    elif visible(text) != text:
         yield f"{field} {_shown(text)} contains invisible characters, which are significant"
 
 
 def _shown(text: str) -> str:
-    return f"`{printable(text, _SHOWN)}`"
+    return backticked(text, _SHOWN)

@@ -3,7 +3,6 @@
 A moment is a token or a time of the store. The state at a token is the one right after it, at the time of its record.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,34 +18,27 @@ from app.core.kafka.errors import (
 )
 from app.core.kafka.filters import AclBindingFilter
 from app.core.records import Record
+from app.core.times import NotATimeError, parse_time
 from app.core.token import Token
 
 Moment = Token | datetime
 
-# RFC 3339, with its variants: lower case, and a blank for the `T`.
-_TIME = re.compile(
-    r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})\Z",
-    re.ASCII,
-)
-_FRACTION = re.compile(r"\.(\d{6})\d+")
-
 
 def moment_of(text: str, name: str) -> Moment:
     """Raises InvalidRequestException, which names the field, for anything but a token or a time."""
-    if _TIME.match(text) is None:
-        try:
-            return Token.parse(text, name)
-        except InvalidRequestException:
-            raise InvalidRequestException(
-                f"`{name}` is neither a token of this service nor a time; send a token from an earlier reply, or a "
-                "time with its offset from UTC, such as `2026-11-30T18:00:00Z`"
-            ) from None
     try:
-        return datetime.fromisoformat(_FRACTION.sub(r".\1", text.upper())).astimezone(UTC)
-    except (ValueError, OverflowError):
+        return Token.parse(text, name)
+    except InvalidRequestException:
+        pass
+    try:
+        return parse_time(text).astimezone(UTC)
+    except NotATimeError as fault:
         raise InvalidRequestException(
-            f"`{name}` is not a valid time; send one such as `2026-11-30T18:00:00Z`"
+            f"`{name}` is neither a token of this service nor a time; send a token from an earlier reply, or "
+            f"{fault.expected}"
         ) from None
+    except OverflowError:
+        raise InvalidRequestException(f"`{name}` must be within the years 1 to 9999") from None
 
 
 @dataclass(frozen=True, slots=True)

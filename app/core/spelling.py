@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+from app.core.readable import readable, visible
+
 _LEAST_LIKENESS = 0.6
 _LONGEST = 200
 """Nobody misspells a longer word, and comparing it would take long."""
@@ -18,14 +20,11 @@ def nearest(word: str, known: Iterable[str], *, likeness: float = _LEAST_LIKENES
 
 
 def printable(text: str, most: int) -> str:
-    r"""At most `most` characters of the text; those that can't be printed come as escapes (`\n`, `\x1b`)."""
-    shown = text if len(text) <= most else f"{text[:most]}..."
-    if shown.isprintable():
-        return shown
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shown)
+    r"""At most `most` characters of the text; those that can't be seen come as escapes (`\n`, `\x1b`)."""
+    return visible(text if len(text) <= most else f"{text[:most]}...")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A question to append to a refusal; empty if no known word is similar."""
     meant = nearest(word, known)
-    return "" if meant is None else f"; did you mean {meant}?"
+    return "" if meant is None else f"; did you mean {readable(meant)}?"

@@ -3,14 +3,19 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+<<<<<<< HEAD
 from typing import Annotated, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
+=======
+from typing import Literal, TypeAlias, TypeVar
+>>>>>>> names
 
 from app.core.kafka.bindings import KEEP, AclBinding, Keep, NewAcl, StandardAcl, rfc3339
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import validate_new_acl, validate_terms
 from app.core.spelling import printable
+from app.core.times import NotATimeError, parse_time
 
 MAX_SHOWN = 200
 
@@ -36,8 +41,6 @@ An end or an owner that the file does not say is KEEP, also where its format has
 
 VAGUE = frozenset({"UNKNOWN", "ANY", "MATCH"})
 """Words of filters, and of codes that this version does not know: no ACL has them."""
-
-_Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class FormatLimitError(Exception):
@@ -102,10 +105,9 @@ def acl_of(  # noqa: PLR0913 - an ACL has seven fields and two terms
 def moment_of(text: str) -> datetime:
     """The time that createAcls takes as `expires_at` (RFC 3339), in UTC. Raises ValueError."""
     try:
-        return msgspec.convert(text, _Time).astimezone(UTC)
-    except msgspec.ValidationError:
-        way_out = "write date, time and offset from UTC, such as 2026-12-01T18:00:00Z"
-        raise ValueError(f"`{printable(text, MAX_SHOWN)}` is not a time; {way_out}") from None
+        return parse_time(text).astimezone(UTC)
+    except NotATimeError as fault:
+        raise ValueError(f"`{printable(text, MAX_SHOWN)}` is {fault}") from None
     except OverflowError:
         raise ValueError("the time is outside the years 1 to 9999") from None
 

@@ -4,6 +4,8 @@ import json
 import shlex
 from collections.abc import Iterable
 
+from app.core.readable import visible
+
 _BMP = 0xFFFF
 
 
@@ -37,11 +39,11 @@ def _character(each: str, *, pairs: bool) -> str:
 def shell_line(words: Iterable[str]) -> str | None:
     """The words as one line for sh, dash, bash, ksh and zsh; None if it can't be shown safely.
 
-    A POSIX shell has no way to write a character that can't be printed but the character itself, and a terminal would
+    A POSIX shell has no way to write a character that can't be seen but the character itself, and a terminal would
     obey it, or break the line there.
     """
     line = " ".join(map(_shell_word, words))
-    return line if line.isprintable() else None
+    return line if visible(line) == line else None
 
 
 def _shell_word(word: str) -> str:

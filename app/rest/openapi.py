@@ -11,6 +11,7 @@ from app import __version__
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.verdicts import AuthorizationResult
 from app.rest.app import ROUTES
+from app.rest.bodies.fields import schema_of_sent
 from app.rest.errors import Problem
 from app.rest.http.edge import Route
 from app.rest.http.streams import SSE
@@ -141,7 +142,7 @@ def _give_an_example(operation: dict[str, Any], route: Route) -> None:
 
 def _schemas(routes: list[Route]) -> dict[str, Any]:
     bodies = {each for route in routes for each in (route.body_struct, route.reply_struct) if each is not None}
-    _, schemas = msgspec.json.schema_components([*bodies, Problem], ref_template=_COMPONENT)
+    _, schemas = msgspec.json.schema_components([*bodies, Problem], schema_hook=schema_of_sent, ref_template=_COMPONENT)
     schemas = {name: _tidy(schema) for name, schema in schemas.items()}
     for enum, description in _ENUMS.items():
         schemas[enum.__name__] = {

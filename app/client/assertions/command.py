@@ -17,6 +17,7 @@ from app.client.words import counted
 from app.core.access.assertions import AssertedAcls, Assertion, TooMuchError, Witness
 from app.core.kafka.configs import SUPER_USERS, AuthorizerConfig, parse_configs
 from app.core.kafka.errors import InvalidRequestException
+from app.core.readable import readable
 from app.core.spelling import did_you_mean
 from app.formats.command_errors import UsageError
 from app.formats.file_flags import add_file_flags, file_flags
@@ -150,7 +151,9 @@ def _strangers(asserted: AssertedAcls, files: Iterable[TestFile]) -> list[str]:
         for principal in assertion.principals
     }
     found = [(test, principal) for principal, test in sorted(named.items()) if not asserted.speak_of(principal)]
-    notes = [f"no ACL mentions {principal} ({test.path}:{test.line})" for test, principal in found[:_MAX_STRANGERS]]
+    notes = [
+        f"no ACL mentions {readable(principal)} ({test.path}:{test.line})" for test, principal in found[:_MAX_STRANGERS]
+    ]
     more = len(found) - len(notes)
     return [*notes, *([f"no ACL mentions {more} more principals of the tests"] if more else [])]
 

@@ -19,6 +19,7 @@ from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import supported_operations
 from app.core.kafka.validation import MAX_TEXT_BYTES
+from app.core.readable import backticked
 from app.core.spelling import did_you_mean
 from app.formats.command_errors import UsageError
 
@@ -82,14 +83,13 @@ def word_of(raw: str, *, goes_on: bool = False) -> Word:
     """All of it as one word. Raises UsageError."""
     pieces = list(_PIECE.finditer(raw))
     if not pieces or "".join(each[0] for each in pieces) != raw:
-        raise UsageError(f"`{raw[:_MAX_SHOWN]}`: unclosed quote" if raw else "there is nothing before a comma")
+        raise UsageError(f"{_said(raw)}: unclosed quote" if raw else "there is nothing before a comma")
     text = "".join(each[2] if each[1] is None else _ESCAPED.sub(r"\1", each[1]) for each in pieces)
     bare = [each[1] is None for each in pieces]
     word = Word(text, all(bare), bare[-1], goes_on)
     if word.is_bare and _TWO_IN_ONE.search(text) is not None:
         raise UsageError(
-            f"`{text[:_MAX_SHOWN]}`: put a space after the comma if these are two names, or quotes around it if it "
-            "is one"
+            f"{_said(text)}: put a space after the comma if these are two names, or quotes around it if it is one"
         )
     return word
 
@@ -129,7 +129,7 @@ class _Reader:
         if ":" not in first.text:
             meant = did_you_mean(first.text[:_MAX_SHOWN], (NOBODY_BUT, EVERYBODY_BUT))
             raise UsageError(
-                f"`{first.text[:_MAX_SHOWN]}` is not a principal; begin with a principal such as User:alice, with "
+                f"{_said(first.text)} is not a principal; begin with a principal such as User:alice, with "
                 f"nobody or with everybody{meant}"
             )
         return False, True, self._list("a principal, such as User:alice")
@@ -168,7 +168,7 @@ class _Reader:
             return UsageError(f"`{word}` is ambiguous; use commas, or write a separate sentence")
         if word in _NO_WORDS:
             return UsageError(f"unexpected word `{word}`; write {SHAPE}")
-        return UsageError(f"`{word[:_MAX_SHOWN]}`: {why}; write {SHAPE}{did_you_mean(word[:_MAX_SHOWN], _KEYWORDS)}")
+        return UsageError(f"{_said(word)}: {why}; write {SHAPE}{did_you_mean(word[:_MAX_SHOWN], _KEYWORDS)}")
 
 
 def assertions_of(parts: Parts) -> tuple[Assertion, ...]:
@@ -205,14 +205,14 @@ def _check_length(text: str) -> None:
     """Refuses what no ACL and no request can have."""
     size = len(text.encode(errors="replace"))
     if size > MAX_TEXT_BYTES:
-        raise UsageError(f"`{text[:_MAX_SHOWN]}...`: a name of {size:,} bytes; Kafka's have {MAX_TEXT_BYTES:,} at most")
+        raise UsageError(f"{_said(text)}: a name of {size:,} bytes; Kafka's have {MAX_TEXT_BYTES:,} at most")
 
 
 def _principal(word: Word) -> str:
     _check_length(word.text)
     principal = principal_named(word.text)
     if not _has_type(principal):
-        raise UsageError(f"`{word.text[:_MAX_SHOWN]}` is a principal without a type; write one such as User:alice")
+        raise UsageError(f"{_said(word.text)} is a principal without a type; write one such as User:alice")
     if principal == WILDCARD_PRINCIPAL:
         raise UsageError(f"`{WILDCARD_PRINCIPAL}` stands for all principals in ACLs; write everybody, or nobody")
     return principal
@@ -231,7 +231,7 @@ def _resource(word: Word) -> tuple[ResourceType, PatternType, str]:
         return resource_type, PatternType.LITERAL, name
     if "*" in name[:-1]:
         raise UsageError(
-            f"`{word.text[:_MAX_SHOWN]}`: * is only allowed at the end, for all names with that prefix; put a name "
+            f"{_said(word.text)}: * is only allowed at the end, for all names with that prefix; put a name "
             'that contains * in quotes, such as topic:"a*b"'
         )
     if name != WILDCARD and name.endswith("*"):
@@ -242,12 +242,16 @@ def _resource(word: Word) -> tuple[ResourceType, PatternType, str]:
 def _check_askable(resource_type: ResourceType, name: str, text: str) -> None:
     """Refuses what no request can be about: nothing would be allowed on it whatever the ACLs say."""
     if resource_type is ResourceType.CLUSTER and name != CLUSTER_NAME:
-        raise UsageError(f"`{text[:_MAX_SHOWN]}`: the cluster is always called {CLUSTER_NAME}; write cluster")
+        raise UsageError(f"{_said(text)}: the cluster is always called {CLUSTER_NAME}; write cluster")
     if resource_type is ResourceType.USER and name != WILDCARD and not _has_type(name):
         raise UsageError(
-            f"`{text[:_MAX_SHOWN]}`: `{name[:_MAX_SHOWN]}` is a principal without a type; write one such as "
+            f"{_said(text)}: {_said(name)} is a principal without a type; write one such as "
             "user:User:alice, or user:* for all"
         )
+
+
+def _said(text: str) -> str:
+    return backticked(text, _MAX_SHOWN)
 
 
 def _has_type(principal: str) -> bool:
@@ -269,7 +273,7 @@ def _host(text: str) -> str:
 
 def _no_host(text: str) -> UsageError:
     return UsageError(
-        f"`{text[:_MAX_SHOWN]}` is not a client address; write one such as 10.1.2.3, or a range such as 10.0.0.0/8"
+        f"{_said(text)} is not a client address; write one such as 10.1.2.3, or a range such as 10.0.0.0/8"
     )
 
 

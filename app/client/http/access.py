@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app.client.http.config_files import read_properties
 from app.client.words import utf_8
+from app.core.readable import backticked, readable
 from app.formats.command_errors import UsageError
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -149,7 +150,9 @@ def _checked_principal(flag: str | None, from_file: str | None) -> str:
             "`principal` in a file (--command-config)"
         )
     if ":" not in principal:
-        raise UsageError(f"{where}: `{principal[:200]}` has no type; write for example User:{principal[:200]}")
+        raise UsageError(
+            f"{where}: {backticked(principal, 200)} has no type; write for example {readable(f'User:{principal}', 200)}"
+        )
     return utf_8(principal)
 
 

@@ -20,8 +20,8 @@ from app.core.kafka.bindings import NewAcl
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
+from app.core.readable import readable_acl
 from app.core.token import Token
-from app.formats.acl_entries import shown
 from app.formats.command_errors import UsageError
 from app.formats.file_flags import file_flags
 
@@ -242,7 +242,7 @@ def _delete(service: Service, some: Sequence[NewAcl], done: Done, comment: str |
 
 def _raise_refused(what: str, acls: Sequence[NewAcl], whys: Sequence[object]) -> None:
     """`whys` has None for each ACL that was not refused."""
-    refused = [f"{shown(acl.binding)} ({why})" for acl, why in zip(acls, whys, strict=True) if why is not None]
+    refused = [f"{readable_acl(acl.binding)} ({why})" for acl, why in zip(acls, whys, strict=True) if why is not None]
     if refused:
         named = "; ".join(refused[:_REFUSED_SHOWN])
         more = f"; and {len(refused) - _REFUSED_SHOWN} more" if len(refused) > _REFUSED_SHOWN else ""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from app.client.acl_texts import terms_note
 from app.client.console import MAX_LINES
 from app.client.plan.output import (
     CONFIG_UNKNOWN,
@@ -19,7 +20,6 @@ from app.client.plan.output import (
 from app.client.plan.planning import Plan
 from app.core.access.diff import AccessDiff
 from app.core.kafka.bindings import AclBinding, NewAcl
-from app.formats.acl_entries import terms_note
 from app.formats.arguments import one_line
 
 MAX_CHARACTERS = 60_000

@@ -13,11 +13,12 @@ from app.client.http.service import Service
 from app.client.plan.command import Proposal, StoreState, add_save_arguments, check_save, proposal_of, read_state
 from app.client.plan.output import acl_line, print_way
 from app.client.plan.planning import Prune, make_plan, save_plan
-from app.client.words import harmless, principal_named
+from app.client.words import principal_named
 from app.core.groups import is_group
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import AclBinding, AclTerms, NewAcl
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, ResourceType
+from app.core.readable import readable
 from app.core.spelling import did_you_mean
 from app.formats.command_errors import UsageError
 
@@ -74,7 +75,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         write_json({**proposal.body(), "principal": principal, **bodies, "super_user": rest.is_super_user}, out)
         return 0
     if proposal.plan.is_empty:
-        out.write(f"{harmless(principal)} has no ACLs{_question(state.acls, principal)}.\n")
+        out.write(f"{readable(principal)} has no ACLs{_question(state.acls, principal)}.\n")
     else:
         proposal.show(out, arguments.output)
     _print_rest(principal, rest, Page(out))
@@ -105,20 +106,21 @@ def _rest(state: StoreState, principal: str) -> Rest:
 
 def _question(acls: Mapping[AclBinding, AclTerms], principal: str) -> str:
     known = dict.fromkeys(each.principal for each in acls)
-    return harmless(did_you_mean(principal[:200], islice(known, _MOST_GUESSED)))
+    return did_you_mean(principal[:200], islice(known, _MOST_GUESSED))
 
 
 def _print_rest(principal: str, rest: Rest, page: Page) -> None:
+    name = readable(principal)
     if rest.is_super_user is None:
         page.heading("Not shown")
-        page.line(f"whether {principal} is a super user: that needs DescribeConfigs on the cluster", indent=1)
+        page.line(f"whether {name} is a super user: that needs DescribeConfigs on the cluster", indent=1)
     if rest.is_super_user:
-        page.heading(f"{principal} is a super user")
+        page.heading(f"{name} is a super user")
         who = "a principal of this name, not a member of the group," if is_group(principal) else "it"
         page.line(f"{who} may do everything, regardless of ACLs, until it is removed from super.users", indent=1)
     for title, acls in (
-        (f"ACLs of others that name {principal} as owner; they stay", rest.owned),
-        (f"ACLs of others on {principal} itself; they stay", rest.on_it),
+        (f"ACLs of others that name {name} as owner; they stay", rest.owned),
+        (f"ACLs of others on {name} itself; they stay", rest.on_it),
     ):
         if acls:
             page.heading(f"{title} ({len(acls)})")

@@ -1,10 +1,9 @@
 """What a plan says: lines for people, and JSON for programs."""
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from app.client.acl_texts import owner_text, until_text
+from app.client.acl_texts import owner_text, terms_note, until_text
 from app.client.console import Page
 from app.client.plan.planning import Plan, Prune, TermsChange, changes_body
 from app.client.words import counted
@@ -13,8 +12,7 @@ from app.core.groups import is_group
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
 from app.core.kafka.operations import supported_operations
-from app.formats.acl_entries import terms_note
-from app.formats.arguments import one_line
+from app.core.readable import readable
 from app.formats.quoting import shell_line
 
 _MAX_EXCEPTIONS = 8
@@ -27,7 +25,6 @@ GROUPS_CHANGE = (
     "give them, and a DENY of a group takes from its members what their own ACLs give."
 )
 UNRESOLVED = "Too much to work out; access to this may be gained or lost as well"
-_QUOTED = " ,'\"`()"
 
 
 def plan_body(plan: Plan, access: AccessDiff, *, config_known: bool) -> dict[str, object]:
@@ -122,7 +119,7 @@ def _sentence(separator: str, parts: tuple[str, str, str, str]) -> str:
 
 def acl_parts(acl: AclBinding) -> tuple[str, str, str, str]:
     return (
-        plainly(acl.principal),
+        readable(acl.principal),
         acl.operation.name,
         f"{acl.resource_type.name} {_pattern(acl.pattern_type, acl.resource_name)}",
         _where(Hosts(acl.host)),
@@ -141,7 +138,7 @@ def change_parts(change: AccessChange) -> tuple[str, str, str, str]:
 
 def unresolved_parts(unresolved: Unresolved) -> tuple[str, str]:
     principal = unresolved.principal
-    who = "all principals" if principal == WILDCARD_PRINCIPAL else plainly(principal)
+    who = "all principals" if principal == WILDCARD_PRINCIPAL else readable(principal)
     return who, f"{counted(unresolved.changed_acls, 'changed ACL')} on {unresolved.resource_type.name}"
 
 
@@ -173,8 +170,8 @@ def _all_of_the_files(count: int, files: int) -> str:
 
 def _principals(principals: Principals) -> str:
     if principals.name != WILDCARD_PRINCIPAL:
-        return plainly(principals.name)
-    return "every principal" + _besides(map(plainly, principals.besides))
+        return readable(principals.name)
+    return "every principal" + _besides(map(readable, principals.besides))
 
 
 def _operations(operations: Sequence[AclOperation], resource_type: ResourceType) -> str:
@@ -193,26 +190,20 @@ def _names(names: Names) -> str:
 
 def _pattern(pattern_type: PatternType, name: str) -> str:
     if pattern_type is PatternType.PREFIXED:
-        return f"prefix {plainly(name)}"
-    return "of any name" if name == WILDCARD else plainly(name)
+        return f"prefix {readable(name)}"
+    return "of any name" if name == WILDCARD else readable(name)
 
 
 def _where(hosts: Hosts) -> str:
     if hosts.host == WILDCARD and not hosts.besides:
         return ""
-    return ("anywhere" if hosts.host == WILDCARD else plainly(hosts.host)) + _besides(map(plainly, hosts.besides))
+    return ("anywhere" if hosts.host == WILDCARD else readable(hosts.host)) + _besides(map(readable, hosts.besides))
 
 
 def _besides(texts: Iterable[str]) -> str:
     every = list(texts)
     more = f" and {len(every) - _MAX_EXCEPTIONS} more" if len(every) > _MAX_EXCEPTIONS else ""
     return f" except {', '.join(every[:_MAX_EXCEPTIONS])}{more}" if every else ""
-
-
-def plainly(text: str) -> str:
-    """The text as it is, or in quotes if it could be mistaken for something else."""
-    plain = text.isprintable() and not any(each in text for each in _QUOTED)
-    return text if plain else one_line(json.dumps(text, ensure_ascii=False))
 
 
 def _change_body(change: AccessChange) -> dict[str, object]:

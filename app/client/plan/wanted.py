@@ -13,7 +13,7 @@ from app.client.words import counted
 from app.core.collection import collection_paused
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import KEEP, AclBinding, AclTerms, NewAcl
-from app.formats.acl_entries import shown
+from app.core.readable import readable_acl
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 from app.formats.file_flags import NO_FLAGS, FileFlags
@@ -60,7 +60,9 @@ class Wanted:
             return
         read = list(map(str, self.sources))
         left_out = [f"{_quoted(each)} (its name begins with a dot)" for each in self.left_out]
-        repeated = [f"{shown(acl)}: in {_quoted(first)} and {_quoted(other)}" for acl, first, other in self.repeated]
+        repeated = [
+            f"{readable_acl(acl)}: in {_quoted(first)} and {_quoted(other)}" for acl, first, other in self.repeated
+        ]
         for title, lines in (
             (f"{counted(len(read), 'file')} read", read),
             (f"{counted(len(left_out), 'name')} left out", left_out),
@@ -145,6 +147,7 @@ class _Collected:
                 self._files.fail(FileProblem(file.name, file.line, name, problem))
 
 
+<<<<<<< HEAD
 def _each_once(paths: Iterable[str], left_out: list[str]) -> list[tuple[str, bool]]:
     """The files, and whether each is in a folder that was named."""
     seen: dict[str, str] = {}
@@ -156,6 +159,16 @@ def _each_once(paths: Iterable[str], left_out: list[str]) -> list[tuple[str, boo
         seen[identity] = path
         every.append((path, is_in_folder))
     return every
+=======
+def _joined(acl: NewAcl, other: NewAcl, *paths: str) -> NewAcl:
+    """The ACL with the terms that either gives. Raises UsageError if they give different ones."""
+    for name in AclTerms._fields:
+        said = {getattr(each, name) for each in (acl, other)} - {KEEP}
+        if len(said) > 1:
+            where = " and ".join(map(_quoted, paths))
+            raise UsageError(f"{readable_acl(acl.binding)} has two different values of `{name}` in {where}; keep one")
+    return other.then(acl)
+>>>>>>> names
 
 
 def _files(paths: Iterable[str], left_out: list[str]) -> Iterator[tuple[str, bool]]:

@@ -13,10 +13,13 @@ from app.client.plan.markdown import code
 from app.client.words import harmless, host_named
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import WILDCARD
+from app.core.readable import readable
 from app.formats.csv_cells import csv_line
 
 OUTPUTS = ("text", "json", "csv", "markdown")
 EPILOG = "Exit codes: 0 answered; 1 refused or failed; 2 wrong usage; 130 Ctrl-C; 141 the reader closed the pipe."
+_NAMES = frozenset({"principal", "host", "resource_name", "actor"})
+"""Columns that hold names, exactly as they are stored."""
 SUPER_USER_CELLS = (WILDCARD, "ALL", "", "", "SuperUser", "super.users")
 DEFAULT_CELLS = (WILDCARD, "ALL", "", "", "DefaultAllow", "allow.everyone.if.no.acl.found")
 
@@ -93,9 +96,14 @@ def write(form: str, reply: Mapping[str, object], table: Table, write_text: Call
             # CSV has no place for it.
             sys.stderr.write(f"{table.note}\n")
     elif form == "markdown":
-        # Names are in code spans, which they can't end.
+        # Names are in code spans, which they can't end, and in which blanks at their ends could not be seen.
         out.write(f"### {table.title}\n\n| {' | '.join(table.columns)} |\n|{'---|' * len(table.columns)}\n")
-        out.writelines(f"| {' | '.join(map(code, row))} |\n" for row in table.rows)
+        names = [each in _NAMES for each in table.columns]
+        cells = (
+            [readable(cell) if is_name and cell else cell for cell, is_name in zip(row, names, strict=True)]
+            for row in table.rows
+        )
+        out.writelines(f"| {' | '.join(map(code, row))} |\n" for row in cells)
         if table.note:
             out.write(f"\n{table.note}\n")
     else:

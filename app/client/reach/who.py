@@ -15,6 +15,7 @@ from app.client.reach import output
 from app.client.words import operation_named, resource_named
 from app.core.groups import is_group
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, ResourceType
+from app.core.readable import readable
 from app.formats.command_errors import UsageError
 
 DESCRIPTION = (
@@ -93,7 +94,7 @@ def _print(reply: Mapping[str, object], title: str, out: TextIO) -> None:
     for row in rows:
         held = output.given(row)
         page.line("")
-        page.line(f"{parse_text(row, 'principal')} {from_host(held.host)}: {held.text}")
+        page.line(f"{readable(parse_text(row, 'principal'))} {from_host(held.host)}: {held.text}")
         output.print_acls(page, held.acls, held.acl_count)
     page.heading("Note")
     if reply.get("allowed_by_default") is True:
@@ -108,7 +109,7 @@ def _print(reply: Mapping[str, object], title: str, out: TextIO) -> None:
     if not _shows_super_users(reply):
         page.line(_NOT_SHOWN, indent=1)
     if supers:
-        page.line(f"super users can do everything from everywhere: {', '.join(supers)}", indent=1)
+        page.line(f"super users can do everything from everywhere: {', '.join(map(readable, supers))}", indent=1)
     if any(map(is_group, supers)):
         page.line("a super user `Group:NAME` is a principal of that name, not a member of the group", indent=1)
     page.line("")

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from app.client.http.replies import ServiceError, parse_text
-from app.client.plan.output import plainly
 from app.client.undo.inverse import Json, Subject, subject_of
 from app.client.words import counted
 from app.core.mutations import EXPIRY_ACTOR
+from app.core.readable import readable
 
 _ACTORS_SHOWN = 10
 
@@ -42,7 +42,7 @@ def changed_meanwhile(changes: Sequence[Json], by_others: Sequence[Json]) -> dic
 
 
 def _refusal(counts: Counter[str], *, is_narrowed: bool) -> str:
-    named = [f"{plainly(actor)} ({counted(count, 'change')})" for actor, count in counts.most_common(_ACTORS_SHOWN)]
+    named = [f"{readable(actor)} ({counted(count, 'change')})" for actor, count in counts.most_common(_ACTORS_SHOWN)]
     more = f" and {len(counts) - len(named)} more" if len(counts) > len(named) else ""
     by = f"the changes are by {', '.join(named)}{more}"
     if is_narrowed:

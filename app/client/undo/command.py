@@ -23,7 +23,7 @@ from app.client.plan.command import (
     proposal_of,
     read_state,
 )
-from app.client.plan.output import acl_line, plainly, print_way
+from app.client.plan.output import acl_line, print_way
 from app.client.plan.planning import Prune, make_plan, save_plan
 from app.client.undo.actors import changed_meanwhile, changes_by
 from app.client.undo.inverse import Inverse, Json, inverse_of, subject_of
@@ -31,8 +31,8 @@ from app.client.undo.transactions import changed_since, changes_of
 from app.client.words import add_comment_argument, counted, utf_8
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.errors import InvalidRequestException
+from app.core.readable import quoted_text, readable
 from app.core.token import Token
-from app.formats.acl_entries import quoted
 from app.formats.command_errors import UsageError
 
 DESCRIPTION = (
@@ -181,7 +181,7 @@ def _print(undo: Undo, out: TextIO) -> None:
         page.heading("Properties to set; who gains and loses access is worked out with the current values")
         page.first_lines(
             [
-                f"= {plainly(name)}: {value_text(value)} instead of {value_text(undo.properties.get(name))}"
+                f"= {readable(name)}: {value_text(value)} instead of {value_text(undo.properties.get(name))}"
                 for name, value in inverse.properties.items()
             ]
         )
@@ -207,7 +207,7 @@ def _later(change: Json) -> str:
 
 def _said(change: Json) -> tuple[str, str]:
     comment = text_or_none(change, "comment")
-    return plainly(parse_text(change, "actor")), "" if comment is None else quoted(comment)
+    return readable(parse_text(change, "actor")), "" if comment is None else quoted_text(comment)
 
 
 def _save(undo: Undo, arguments: argparse.Namespace, url: str, out: TextIO) -> int:

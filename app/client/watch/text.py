@@ -4,12 +4,12 @@ from collections.abc import Iterator, MutableMapping
 from typing import NamedTuple
 from uuid import UUID
 
-from app.client.acl_texts import terms_text
-from app.client.plan.output import acl_line, plainly
+from app.client.acl_texts import terms_note, terms_text
+from app.client.plan.output import acl_line
 from app.client.words import counted
 from app.core.kafka.bindings import AclTerms, rfc3339
+from app.core.readable import quoted_name, quoted_text, readable
 from app.core.records import AccessControlEntryRecord, ConfigRecord
-from app.formats.acl_entries import quoted, terms_note
 from app.formats.feed_events import (
     Acls,
     Bookmark,
@@ -60,8 +60,8 @@ def lines_of(event: Event, seen: Seen, *, bookmarks: bool) -> Iterator[Line]:
 
 
 def _change(moment: str, record: FeedRecord, seen: Seen) -> Line:
-    comment = "" if record.comment is None else f" {quoted(record.comment)}"
-    begin = f"{moment} {plainly(record.actor)}"
+    comment = "" if record.comment is None else f" {quoted_text(record.comment)}"
+    begin = f"{moment} {readable(record.actor)}"
     if isinstance(record.acl, FeedAcl):
         acl = record.acl
         before = seen.pop(acl.id, None)
@@ -74,7 +74,7 @@ def _change(moment: str, record: FeedRecord, seen: Seen) -> Line:
     if record.kind == ConfigRecord.__name__ and isinstance(record.name, str):
         value = record.value if isinstance(record.value, str) else None
         return Line(f"{begin} = {_property(record.name, value)}{comment}", "yellow")
-    return Line(f"{begin} ? a {plainly(record.kind)}, which this klamm does not know{comment}")
+    return Line(f"{begin} ? a {readable(record.kind)}, which this klamm does not know{comment}")
 
 
 def _acl(fields: FeedAcl) -> str:
@@ -83,4 +83,4 @@ def _acl(fields: FeedAcl) -> str:
 
 
 def _property(name: str, value: str | None) -> str:
-    return f"{plainly(name)}: {'back to its start-up value' if value is None else quoted(value)}"
+    return f"{readable(name)}: {'back to its start-up value' if value is None else quoted_name(value)}"

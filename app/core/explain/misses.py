@@ -23,6 +23,7 @@ from app.core.kafka.codes import (
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import ClientAddress, parse_address, parse_cidr
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
+from app.core.readable import backticked
 
 PRINCIPAL, HOST, OPERATION, RESOURCE = 1, 2, 4, 8
 DIMENSIONS = {PRINCIPAL: "principal", HOST: "host", OPERATION: "operation", RESOURCE: "resource"}
@@ -42,6 +43,8 @@ _OTHER_VALUE = 200
 _OTHER_TYPE = 250
 _OTHER_NAME = 300
 _ALL_UNLIKE = 100
+_MOST_SHOWN = 1_000
+"""Characters of a name."""
 _GLANCE = 64
 _NEIGHBOURS = 16
 _IPV4 = 4
@@ -110,7 +113,7 @@ def words_for(question: Question, binding: AclBinding) -> str:
     missed = question.missed_by(sort_key(binding))
     conditions = []
     if missed & PRINCIPAL:
-        conditions.append(f"the principal were `{binding.principal}`")
+        conditions.append(f"the principal were {backticked(binding.principal, _MOST_SHOWN)}")
     if missed & HOST:
         conditions.append(_host_words(question, binding.host))
     if missed & OPERATION:
@@ -154,26 +157,27 @@ def _resource_words(question: Question, binding: AclBinding) -> str:
     if binding.resource_type is not question.resource_type:
         return f"the resource were a {binding.resource_type.name}, not a {question.resource_type.name}"
     if _is_glob(question, binding.pattern_type, name):
-        return f"its pattern were PREFIXED `{name[:-1]}`, because `*` within a name is not a wildcard"
+        prefix = backticked(name[:-1], _MOST_SHOWN)
+        return f"its pattern were PREFIXED {prefix}, because `*` within a name is not a wildcard"
     if binding.pattern_type is PatternType.PREFIXED:
         if name == WILDCARD:
             return "its pattern type were LITERAL, because PREFIXED `*` covers only names that begin with `*`"
-        return f"the resource's name began with `{name}`"
+        return f"the resource's name began with {backticked(name, _MOST_SHOWN)}"
     if question.resource_name.startswith(name):
         return "its pattern type were PREFIXED"
-    return f"the resource were `{name}`"
+    return f"the resource were {backticked(name, _MOST_SHOWN)}"
 
 
 def _host_words(question: Question, host: str) -> str:
     if _is_other_spelling(host, question.address):
         return f"its host were spelled `{question.address.text}`"
     if "/" not in host:
-        return f"the client's address were `{host}`"
+        return f"the client's address were {backticked(host, _MOST_SHOWN)}"
     try:
         parse_cidr(host)
     except InvalidRequestException:
-        return f"its host `{host}` were a valid range of addresses"
-    return f"the client's address were in `{host}`"
+        return f"its host {backticked(host, _MOST_SHOWN)} were a valid range of addresses"
+    return f"the client's address were in {backticked(host, _MOST_SHOWN)}"
 
 
 def _is_glob(question: Question, pattern_type: int, name: str) -> bool:

@@ -29,6 +29,7 @@ from app.core.kafka.codes import (
 )
 from app.core.kafka.operations import supported_operations
 from app.core.kafka.validation import MAX_TEXT_BYTES, validate_new_acl
+from app.core.readable import backticked
 from app.core.verdicts import Verdict
 
 _UNKEEPABLE = re.compile("[\0\ud800-\udfff]")
@@ -104,8 +105,8 @@ def _why_so_wide(question: Question, binding: AclBinding) -> str | None:
         wide.append(
             "it covers every name that begins with `*`, because the literal `*` covers all names"
             if question.resource_name == WILDCARD
-            else f"it covers every name that begins with `{binding.resource_name[:100]}`, because createAcls does not "
-            "accept the resource's own name"
+            else f"it covers every name that begins with {backticked(binding.resource_name, 100)}, because createAcls "
+            "does not accept the resource's own name"
         )
     elif binding.resource_name != question.resource_name:
         wide.append(

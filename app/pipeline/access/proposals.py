@@ -11,6 +11,7 @@ from app.core.access.proposal import Proposal, Question, propose
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, ResourceType
+from app.core.readable import readable
 from app.core.verdicts import AuthorizationResult
 from app.pipeline.access.changes import new_id
 from app.pipeline.access.use import ASKED, answered, crowds_of, is_forbidden, questions_to_settle
@@ -41,7 +42,7 @@ class Whose:
         return named & (sf.col(column) != WILDCARD_PRINCIPAL)
 
     def __str__(self) -> str:
-        return f"{self.text}..." if self.is_team else self.text
+        return f"{readable(self.text)}..." if self.is_team else readable(self.text)
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,8 @@ def _names_of(row: Row) -> set[tuple[str, Question]]:
 
 
 def _words(row: Row) -> str:
-    return f"{row['operation']} on {row['resource_type']} `{row['resource_name']}` for `{row['principal']}`"
+    name, principal = readable(row["resource_name"]), readable(row["principal"])
+    return f"{row['operation']} on {row['resource_type']} {name} for {principal}"
 
 
 def _question(row: Row) -> Question:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 
+from app.core.readable import backticked, readable
 from app.core.records import record_hash
 from app.pipeline.history.export import BatchFacts
 from app.pipeline.history.manifests import Exported
@@ -158,8 +159,8 @@ def _difference(row: Row) -> str:
 
 
 def _binding(fields: Row) -> str:
-    return "(" + ", ".join(f"{name}={fields[name]!r}" for name in ACL_FIELDS) + ")"
+    return "(" + ", ".join(f"{name}={readable(str(fields[name]))}" for name in ACL_FIELDS) + ")"
 
 
 def _quoted(value: str | None) -> str:
-    return "unset" if value is None else f"`{value}`"
+    return "unset" if value is None else backticked(value)

@@ -1,6 +1,7 @@
 """Findings of hygiene: their one shape, the commands that mend them, and how they are saved, by their snapshot."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from app.core.kafka.bindings import AclBinding
+from app.core.readable import backticked
 from app.pipeline.history.schemas import BINDING_FIELDS, FINDINGS, FOUND
 from app.pipeline.history.snapshot import SavedResults, Snapshot
 from app.pipeline.hygiene.mending import mend_of
@@ -49,6 +51,11 @@ def found_in(
     )
 
 
+MARKED = "\0%s\0"
+"""A name within `why`, until it is written for people: no name has U+0000, which PostgreSQL does not keep."""
+_MARKED = re.compile("\0([^\0]*)\0")
+
+
 def mended(found: DataFrame, tool: str) -> DataFrame:
     return found.select(*FOUND.fieldNames()).mapInArrow(partial(_with_mends, tool), FINDINGS)
 
@@ -59,8 +66,9 @@ def _with_mends(tool: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
             mend_of(kind, AclBinding.from_words(words), narrower, tool)
             for kind, *words, narrower in rows_in(batch, ("kind", *BINDING_FIELDS, "narrower"))
         ]
-        kept = [batch.column(name) for name in FINDINGS.fieldNames()[:-1]]
-        arrays = [*kept, pa.array(mends, pa.list_(pa.string()))]
+        whys = [_MARKED.sub(lambda name: backticked(name[1]), why) for (why,) in rows_in(batch, ("why",))]
+        made = {"why": pa.array(whys, pa.string()), "mend": pa.array(mends, pa.list_(pa.string()))}
+        arrays = [made[name] if name in made else batch.column(name) for name in FINDINGS.fieldNames()]
         yield pa.RecordBatch.from_arrays(arrays, names=FINDINGS.fieldNames())
 
 

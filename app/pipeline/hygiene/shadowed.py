@@ -24,7 +24,7 @@ from app.pipeline.access.patterns import (
     with_host_keys,
 )
 from app.pipeline.history.schemas import LONG_MAX, rfc3339
-from app.pipeline.hygiene.findings import REDUNDANT, VOID, found_in
+from app.pipeline.hygiene.findings import MARKED, REDUNDANT, VOID, found_in
 
 _CELL = (*PATTERN, "principal", "host_key")
 _ALLOW, _DENY = AclPermissionType.ALLOW.name, AclPermissionType.DENY.name
@@ -123,7 +123,7 @@ def _entry() -> Column:
 
 def _why() -> Column:
     by = sf.format_string(
-        "%s %s on %s %s `%s` for `%s` from `%s`",
+        f"%s %s on %s %s {MARKED} for {MARKED} from {MARKED}",
         *(sf.col(f"by.{name}") for name in ("permission_type", "operation", "resource_type", "pattern_type")),
         *(sf.col(f"by.{name}") for name in ("resource_name", "principal", "host")),
     )

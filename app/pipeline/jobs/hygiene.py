@@ -4,8 +4,10 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark.sql import Row
 from pyspark.sql import functions as sf
 
+from app.core.readable import readable
 from app.formats.arguments import whole_number
 from app.pipeline.context import Job, JobContext
 from app.pipeline.history.snapshot import load_snapshot
@@ -97,11 +99,15 @@ def _show(context: JobContext, found: HygieneFindings, top: int, log: Log | None
     rows = []
     for kind, share in _shares(counts, top).items():
         of_kind = found.findings.where(sf.col("kind") == kind)
-        rows += [tuple(row) for row in in_order(of_kind).select(*_COLUMNS).limit(share).collect()]
+        rows += [_cells(row) for row in in_order(of_kind).select(*_COLUMNS).limit(share).collect()]
     if rows:
         context.console.rows(_COLUMNS, rows)
     if sum(counts.values()) > len(rows):
         say(f"and {sum(counts.values()) - len(rows):,} more; --csv FILE and --script FILE have all")
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return tuple(readable(row[name]) if name in ("resource_name", "principal") else row[name] for name in _COLUMNS)
 
 
 def _shares(counts: Mapping[str, int], top: int) -> dict[str, int]:

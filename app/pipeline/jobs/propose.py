@@ -11,7 +11,8 @@ from pyspark.sql import functions as sf
 
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import WILDCARD_PRINCIPAL
-from app.formats.arguments import one_line, whole_number
+from app.core.readable import readable
+from app.formats.arguments import whole_number
 from app.formats.quoting import shell_line
 from app.pipeline.access.proposals import Evidence, Proposals, Whose, proposals_of, prove
 from app.pipeline.access.resources import read_resources
@@ -111,7 +112,7 @@ def _say_of_groups(context: JobContext, sides: Sides) -> None:
         more = f" and {len(named) - _EXAMPLES:,} more" if len(named) > _EXAMPLES else ""
         say(
             f"{sides.of_groups:,} used questions were allowed by ACLs of groups "
-            f"({one_line(', '.join(named[:_EXAMPLES]))}{more}): they stay with the groups, and are not proposed"
+            f"({', '.join(map(readable, named[:_EXAMPLES]))}{more}): they stay with the groups, and are not proposed"
         )
     if sides.of_gone:
         say(
@@ -180,17 +181,23 @@ def _show(context: JobContext, found: Proposals, snapshot: Snapshot, arguments: 
     _show_left_out(context, found)
     if dropped:
         say("of today's ACLs, these would be removed:")
-        context.console.rows([name.upper() for name in BINDING_FIELDS], [acl.words for acl in dropped[: arguments.top]])
+        context.console.rows(
+            [name.upper() for name in BINDING_FIELDS], [_words(acl) for acl in dropped[: arguments.top]]
+        )
         if len(dropped) > arguments.top:
             say(f"... and {len(dropped) - arguments.top:,} more")
     if found.denies:
         say(f"{len(found.denies):,} DENY ACLs exist and stay; the file has them as well")
     supers = sorted(snapshot.config.super_users & found.proposals.keys())
     if supers:
-        context.console.note(
-            f"{', '.join(supers[:_EXAMPLES])}: these are super users, and need no ACLs as long as they are"
-        )
+        named = ", ".join(map(readable, supers[:_EXAMPLES]))
+        context.console.note(f"{named}: these are super users, and need no ACLs as long as they are")
     _show_next(context, found, arguments.output)
+
+
+def _words(acl: AclBinding) -> list[str]:
+    names = (acl.resource_name, acl.principal, acl.host)
+    return [readable(word) if word in names else word for word in acl.words]
 
 
 def _weight(principal: str, found: Proposals) -> int:
@@ -203,7 +210,7 @@ def _row(principal: str, found: Proposals) -> tuple[str, ...]:
     acls = set() if proposal is None else set(proposal.acls)
     left_out = found.forbidden[principal] + (0 if proposal is None else len(proposal.left_out))
     numbers = (len(acls), len(today), len(acls & today), len(acls - today), len(today - acls), left_out)
-    return (principal, *(f"{each:,}" for each in numbers))
+    return (readable(principal), *(f"{each:,}" for each in numbers))
 
 
 def _show_left_out(context: JobContext, found: Proposals) -> None:
@@ -213,11 +220,14 @@ def _show_left_out(context: JobContext, found: Proposals) -> None:
     by_reason: defaultdict[str, list[str]] = defaultdict(list)
     for principal, proposal in found.proposals.items():
         for (kind, name, operation, host), reason in proposal.left_out.items():
-            by_reason[reason.value].append(f"{operation.name} on {kind.name} `{name}` for `{principal}` from `{host}`")
+            question = (
+                f"{operation.name} on {kind.name} {readable(name)} for {readable(principal)} from {readable(host)}"
+            )
+            by_reason[reason.value].append(question)
     for why, questions in sorted(by_reason.items()):
         say(f"{len(questions):,} used questions are left out: {why}")
         for each in questions[:_EXAMPLES]:
-            say(f"  {one_line(each)}")
+            say(f"  {each}")
 
 
 def _show_next(context: JobContext, found: Proposals, output: Path | None) -> None:

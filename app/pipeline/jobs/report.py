@@ -11,6 +11,7 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+from app.core.readable import visible
 from app.pipeline.access.effective import load_effective, not_effective_at
 from app.pipeline.access.replay import open_to_all
 from app.pipeline.context import Job, JobContext, LocalHome
@@ -33,7 +34,6 @@ from app.pipeline.report.figures import (
 from app.pipeline.report.heat import heat_figures
 from app.pipeline.report.reach import open_by_default, reach, read_teams
 from app.pipeline.report.sections import sections_of
-from app.pipeline.report.text import visible
 from app.pipeline.report.totals import decision_figures, growth_figures, hygiene_figures, what_if_figures
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.options import home_of

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from app.core.kafka.bindings import rfc3339
 from app.core.kafka.configs import SUPER_USERS
+from app.core.readable import readable
 from app.formats.file_flags import add_file_flags, file_flags
 from app.pipeline.access.changes import Candidate, refuse_excessive
 from app.pipeline.access.replay import open_to_all, questions, replay_change
@@ -179,8 +180,8 @@ def _show(context: JobContext, counts: Mapping[str, int], window: LogWindow, fli
 
 def _cells(row: Row) -> tuple[str, ...]:
     return (
-        row["principal"],
-        f"{row['operation']} {row['resource_type']} {row['resource_name']}",
+        readable(row["principal"]),
+        f"{row['operation']} {row['resource_type']} {readable(row['resource_name'])}",
         row["after"],
         f"{row['decisions']:,}",
         row["first"],

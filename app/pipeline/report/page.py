@@ -14,9 +14,10 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from app import __version__
+from app.core.readable import visible
 from app.pipeline.report.figures import Figures
 from app.pipeline.report.sections import sections_of
-from app.pipeline.report.text import script_json, visible
+from app.pipeline.report.text import script_json
 
 
 def page(figures: Figures) -> str:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 
 from app.core.access.host_keys import END, NOBODY, host_key
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, ResourceType
+from app.core.readable import backticked
 from app.pipeline.access.effective import EffectiveTables
 from app.pipeline.access.patterns import PATTERN, RESOURCE
 from app.pipeline.history.schemas import columns
@@ -202,7 +203,9 @@ def read_teams(spark: SparkSession, path: str) -> DataFrame:
     teams = table.select("principal", "team").where("principal is not null and team is not null").distinct()
     twice = teams.groupBy("principal").count().where("count > 1").limit(1).collect()
     if twice:
-        raise PipelineError(f"`{path}` has more than one team for `{twice[0]['principal']}`; keep one of them")
+        raise PipelineError(
+            f"`{path}` has more than one team for {backticked(twice[0]['principal'])}; keep one of them"
+        )
     return teams
 
 

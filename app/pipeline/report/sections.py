@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from app.core.readable import readable
 from app.pipeline.report import charts
 from app.pipeline.report.figures import (
     AccessFigures,
@@ -72,8 +73,10 @@ def _access(access: AccessFigures) -> Section:
         )
         return Section("access", "Access", "Who can reach what", reading)
     labels = {EVERYONE: "everyone (User:*)", OTHERS: f"others ({access.teams_in_others:,} teams)"}
-    teams = [labels.get(key, key) for key in access.teams]
-    prefixes = [f"others ({access.prefixes_in_others:,})" if key == OTHERS else key for key in access.prefixes]
+    teams = [labels.get(key) or readable(key) for key in access.teams]
+    prefixes = [
+        f"others ({access.prefixes_in_others:,})" if key == OTHERS else readable(key) for key in access.prefixes
+    ]
     chart = charts.heat_map(access, teams, prefixes)
     chart["titles"] = {charts.key_of(each): _reach_title(access, each, teams) for each in access.reach}
     questions = [(charts.key_of(each), _asked(each)) for each in access.reach]
@@ -133,11 +136,17 @@ def _what_if(what_if: WhatIfFigures | None, why: str | None) -> Section:
         )
     sides = ((what_if.lost, "deny {:,} decisions that were allowed"), (what_if.opened, "allow {:,} that were denied"))
     turned = " and ".join(text.format(number) for number, text in sides if number)
-    names = list(what_if.principals)
+    names = list(map(readable, what_if.principals))
     lost, opened = ([each[side] for each in what_if.principals.values()] for side in (0, 1))
     series = {"would be DENIED": lost, "would be ALLOWED": opened}
     flips = [
-        (each.principal, each.action, f"{each.before} → {each.after}", each.decisions, f"{each.last_time:%F %T}")
+        (
+            readable(each.principal),
+            each.action,
+            f"{each.before} → {each.after}",
+            each.decisions,
+            f"{each.last_time:%F %T}",
+        )
         for each in what_if.worst
     ]
     return Section(
@@ -169,9 +178,9 @@ def _hygiene(hygiene: HygieneFigures | None, why: str | None) -> list[Section]:
     counted = [hygiene.kinds[kind] for kind in kinds]
     meaning = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds if kind in KINDS)
     roles = {kind: _KIND_ROLES.get(kind, "@kind0") for kind in kinds}
-    names = list(hygiene.principals)
-    series = {kind: [hygiene.principals[name].get(kind, 0) for name in names] for kind in kinds}
-    most = sum(hygiene.principals[names[0]].values())
+    names = list(map(readable, hygiene.principals))
+    series = {kind: [counts.get(kind, 0) for counts in hygiene.principals.values()] for kind in kinds}
+    most = sum(next(iter(hygiene.principals.values())).values())
     by_principal = list(zip(names, *series.values(), strict=True))
     return [
         Section(
@@ -231,7 +240,7 @@ def _decisions(decisions: DecisionFigures | None, why: str | None) -> list[Secti
     note = " Only a share of the requests was logged; the numbers are estimates." if decisions.estimated else ""
     buckets, step = decisions.timeline.buckets, charts.in_words(decisions.timeline.step)
     sums = [bucket.first + bucket.second for bucket in buckets]
-    names = list(decisions.principals)
+    names = list(map(readable, decisions.principals))
     allowed, denied = ([each[side] for each in decisions.principals.values()] for side in (0, 1))
     rows = [(charts.utc(bucket.start), bucket.first, bucket.second) for bucket in buckets]
     colours = {"allowed": "@allowed", "denied": "@denied"}
@@ -259,7 +268,7 @@ def _decisions(decisions: DecisionFigures | None, why: str | None) -> list[Secti
                 Table(
                     "Denied by principal",
                     ["principal", "denied"],
-                    list(decisions.denied_most.items()),
+                    [(readable(name), denied) for name, denied in decisions.denied_most.items()],
                     "Who is denied most",
                 ),
             ],

@@ -1,22 +1,11 @@
-"""Names from the store on a page: whatever they hold, they stay text, and invisible characters are shown."""
+"""Texts on a page: whatever names in them hold, they stay text, and characters that can't be seen are shown."""
 
 import html
 import json
-import unicodedata
 from collections.abc import Sequence
 from itertools import chain, count
 
-_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
-
-
-def visible(text: str) -> str:
-    """The text with every character that can't be seen, or that reorders others, as its code point.
-
-    Two principals that differ by a zero-width space only must not look the same.
-    """
-    return "".join(
-        each if each == " " or unicodedata.category(each) not in _UNSEEN else f"⟨U+{ord(each):04X}⟩" for each in text
-    )
+from app.core.readable import visible
 
 
 def shortened(text: str, longest: int = 40) -> str:

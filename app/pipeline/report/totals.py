@@ -7,6 +7,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from app.core.readable import readable
 from app.pipeline.history.decision_log import weighted
 from app.pipeline.history.log_pieces import LoggedHour
 from app.pipeline.history.records import CREATED, HOUR_S, comings_and_goings
@@ -133,9 +134,9 @@ def _worst(findings: DataFrame, kinds: list[str]) -> list[Finding]:
     return [
         Finding(
             kind=row["kind"],
-            principal=row["principal"],
+            principal=readable(row["principal"]),
             acl=f"{row['permission_type']} {row['operation']} on {row['resource_type']} {row['pattern_type']} "
-            f"{row['resource_name']} from {row['host']}",
+            f"{readable(row['resource_name'])} from {readable(row['host'])}",
             why=row["why"],
             mend=tuple(row["mend"]),
         )
@@ -159,7 +160,7 @@ def what_if_figures(name: str, offset: int, flips: DataFrame) -> WhatIfFigures:
         worst=[
             Flip(
                 principal=row["principal"],
-                action=f"{row['operation']} on {row['resource_type']} {row['resource_name']}",
+                action=f"{row['operation']} on {row['resource_type']} {readable(row['resource_name'])}",
                 before=row["before"],
                 after=row["after"],
                 decisions=row["decisions"],

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from app.core import times
 from app.core.spelling import did_you_mean
 from app.formats.arguments import CommandParser
 from app.pipeline.spark.errors import PipelineError
@@ -60,13 +61,11 @@ def _refuse_unusable(text: str, *, is_path: bool) -> None:
 
 
 def parse_time(text: str) -> datetime:
-    """In UTC. Raises PipelineError, also for a time without a zone, which is ambiguous."""
+    """In UTC. Raises PipelineError, also for a time without an offset, which is ambiguous."""
     try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise PipelineError(f"`{text}` is not a time; write it as 2026-11-22T12:00:00Z") from None
-    if time.tzinfo is None:
-        raise PipelineError(f"`{text}` has no time zone; add Z for UTC, or an offset as in {text}+01:00")
+        time = times.parse_time(text)
+    except times.NotATimeError as fault:
+        raise PipelineError(f"`{text}` is {fault}") from None
     with suppress(OverflowError):
         time = time.astimezone(UTC)
         if time.year >= _FIRST_YEAR:

@@ -27,6 +27,7 @@ from app.rest.bodies.fields import (
     Request,
     ResourceTypeWord,
     SearchTimeoutMs,
+    SentTime,
     Text,
     TimeoutMs,
     Token,
@@ -58,7 +59,7 @@ class AclBinding(Request, kw_only=True):
     host: Annotated[str | UnsetType, doc(_HOST, default=WILDCARD)] = UNSET
     operation: AclOperationWord
     permission_type: AclPermissionTypeWord
-    expires_at: Annotated[UtcTime | UnsetType | None, doc(_EXPIRES_AT + _KEPT)] = UNSET
+    expires_at: Annotated[SentTime | UnsetType | None, doc(_EXPIRES_AT + _KEPT)] = UNSET
     owner: Annotated[Text, doc(_OWNER + _KEPT)] = UNSET
 
 

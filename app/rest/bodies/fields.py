@@ -12,9 +12,33 @@ from msgspec import UNSET, Meta, UnsetType
 from app.core.groups import MAX_GROUP_NAME, MAX_GROUPS, Groups, groups_of
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import MAX_COMMENT, MAX_TEXT_BYTES
+from app.core.readable import backticked
+from app.core.times import NotATimeError, parse_time
 from app.rest.errors import InvalidFieldsException, ProblemField
 
 T = TypeVar("T")
+
+
+class SentTime(str):
+    """A time of RFC 3339, as it was sent."""
+
+    __slots__ = ()
+
+
+def read_sent(kind: type, value: object) -> object:
+    """What msgspec calls for a SentTime in a body. Raises ValueError, which msgspec turns into its own."""
+    if kind is not SentTime or not isinstance(value, str):
+        raise ValueError("the value is not text; send a string")
+    try:
+        parse_time(value)
+    except NotATimeError as fault:
+        raise ValueError(f"the value is {fault}") from None
+    return SentTime(value)
+
+
+def schema_of_sent(_: type) -> dict[str, object]:
+    return {"type": "string", "format": "date-time"}
+
 
 MAX_ITEMS = 1_000
 _MAX_WAIT_MS = 300_000
@@ -195,7 +219,7 @@ def read_groups(names: GroupNames | UnsetType | None, where: str = "/context") -
     groups = groups_of(names)
     if groups is not None and len(groups.principals) < len(names):
         errors = [
-            ProblemField(f"{where}/groups/{at}", f"`{name}` is listed more than once; send each group once")
+            ProblemField(f"{where}/groups/{at}", f"{backticked(name)} is listed more than once; send each group once")
             for at, name in enumerate(names)
             if name in names[:at]
         ]

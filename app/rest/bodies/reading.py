@@ -17,8 +17,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from app.core.kafka.errors import InvalidRequestException, RequestTooLargeException
+from app.rest.bodies.fields import read_sent
 from app.rest.bodies.strict_json import MAX_CONTAINERS, check_counts, parse, pointer_token
-from app.rest.bodies.writing import to_json
 from app.rest.errors import BodyTimedOutException, UnsupportedMediaTypeException, invalid_field
 
 T = TypeVar("T")
@@ -35,6 +35,10 @@ EXACT_OFF_LOOP_BYTES = 64 * 1024
 _JSON_CONTENT_TYPE = re.compile(r'application/json(?:\s*+;\s*+charset="?utf-8"?)?\s*+;?\s*+\Z', re.IGNORECASE)
 
 
+_as_sent = msgspec.json.Encoder(enc_hook=str).encode
+"""A request as JSON again, with times as they were written."""
+
+
 class UncheckedBodyError(Exception):
     """The body is too long to be read once more at once: `value` counts only if `parse` refuses nothing."""
 
@@ -45,14 +49,14 @@ class UncheckedBodyError(Exception):
 
 def strict_decoder(struct: type[S]) -> Callable[[bytes], S]:
     """A decoder that raises InvalidRequestException, UncheckedBodyError, msgspec.DecodeError and UnicodeDecodeError."""
-    decode_json = msgspec.json.Decoder(struct).decode
+    decode_json = msgspec.json.Decoder(struct, dec_hook=read_sent).decode
 
     def decode(body: bytes) -> S:
         if len(body) > MAX_CONTAINERS:
             # An empty object has no colon: the proof below would let any number of them pass.
             check_counts(body)
         request = decode_json(body)
-        if b"\\" in body or body.count(b":") != to_json(request).count(b":"):
+        if b"\\" in body or body.count(b":") != _as_sent(request).count(b":"):
             if len(body) > EXACT_OFF_LOOP_BYTES:
                 raise UncheckedBodyError(request)
             parse(body)

@@ -19,6 +19,7 @@ from app.core.kafka.errors import (
     ThrottlingQuotaExceededException,
 )
 from app.core.kafka.hosts import ClientAddress, parse_address
+from app.core.readable import backticked
 from app.rest.bodies.fields import AuthorizableRequestContext, read_groups
 from app.rest.callers.rate_limits import RateLimit
 from app.rest.errors import InvalidFieldsException, invalid_field
@@ -263,5 +264,5 @@ def check_principal(principal: str, where: str = "/context") -> None:
 def untyped_principal(principal: str, where: str = "/context") -> InvalidFieldsException:
     return invalid_field(
         f"{where}/principal",
-        f"`{principal[:100]}` has no colon between type and name; send for example `User:alice`",
+        f"{backticked(principal, 100)} has no colon between type and name; send for example `User:alice`",
     )

@@ -14,6 +14,7 @@ from app.core.kafka.errors import ApiException, InvalidRequestException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import validate_filter
 from app.core.mutations import CreatedAcl
+from app.core.times import parse_time
 from app.rest.bodies import acls as bodies
 from app.rest.bodies.fields import check_words, given, seconds
 from app.rest.bodies.reading import MAX_ACLS_BODY_BYTES
@@ -113,8 +114,9 @@ async def get_acl(
 
 
 def _new_acl(body: bodies.AclBinding) -> NewAcl | ApiException:
+    sent = body.expires_at
     try:
-        expires_at = KEEP if body.expires_at is UNSET else body.expires_at and body.expires_at.astimezone(UTC)
+        expires_at = parse_time(sent).astimezone(UTC) if isinstance(sent, str) else KEEP if sent is UNSET else None
     except OverflowError:
         return InvalidRequestException("`expires_at` must be within the years 1 to 9999; send null for never")
     return NewAcl(_binding(body), expires_at, KEEP if body.owner is UNSET else body.owner)

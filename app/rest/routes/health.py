@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from app import __version__
 from app.core.kafka.codes import AclOperation
+from app.core.readable import visible
 from app.metrics.page import CONTENT_TYPE
 from app.metrics.workers import Family, families_of
 from app.process.siblings import Sibling, WorkerProbe, WorkerReadiness
@@ -191,4 +192,4 @@ def _check_line(check: Check) -> str:
     name, passed, detail = check
     line = (f"[+]{name} ok" if passed else f"[-]{name} failed") + (f": {detail}" if detail else "")
     # Listeners are named by callers: one check stays one line.
-    return line if line.isprintable() else ascii(line)[1:-1]
+    return visible(line)

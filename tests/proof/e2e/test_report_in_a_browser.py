@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from app.core.readable import visible
 from app.pipeline.report.page import page
 from app.pipeline.report.sections import sections_of
-from app.pipeline.report.text import visible
 from tests.proof.e2e.chromium import Page, Visit, visit
 from tests.report_figures import HOSTILE, LONG, full
 

@@ -4,6 +4,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from app.core.kafka.configs import AuthorizerConfig
+from app.core.readable import backticked
 from app.pipeline.history.schemas import FINDINGS
 from app.pipeline.hygiene.findings import mended
 from app.pipeline.hygiene.mending import KLAMM
@@ -89,7 +90,7 @@ def test_a_finding_says_the_acl_the_reason_and_the_command(store: Store) -> None
         by = acls[row["by_acl_id"]].binding
         assert (
             f"{by.permission_type.name} {by.operation.name} on {by.resource_type.name} {by.pattern_type.name}"
-            f" `{by.resource_name}` for `{by.principal}` from `{by.host}`"
+            f" {backticked(by.resource_name)} for {backticked(by.principal)} from {backticked(by.host)}"
         ) in row["why"]
         assert len(row["mend"]) == 1
         assert row["mend"][0].startswith(("klamm acls --klamm ", "# not for klamm acls"))

@@ -7,6 +7,7 @@ import pytest
 
 from app.client import ends
 from app.client.ends import end_of
+from app.client.moments import moment_given
 from app.formats.command_errors import UsageError
 
 
@@ -58,6 +59,13 @@ def test_what_is_no_time_is_refused_with_the_way_out(subtests: pytest.Subtests) 
     ]:
         with subtests.test(text=text), pytest.raises(UsageError, match=r"--expires: .*(such as 30m, 8h or 7d|beyond)"):
             end_of(text, "expires")
+
+
+@pytest.mark.parametrize("text", ["2099-12-01T18:00:00+0100", "2099-12-01 18:00:00+01:00", "2099-12-01T18:00:00+01"])
+def test_what_is_almost_a_time_is_refused_with_the_way_to_write_it(text: str) -> None:
+    for refused in (end_of, moment_given):
+        with pytest.raises(UsageError, match=r"is not a time; give 2099-12-01T18:00:00\+01:00\Z"):
+            refused(text, "at")
 
 
 def test_what_is_past_is_refused() -> None:

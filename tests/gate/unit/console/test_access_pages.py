@@ -205,6 +205,13 @@ def test_a_consumer_gets_what_kafka_acls_would_give_it() -> None:
         acls_of(PRESETS["consumer"], {"principal": "a", "topics": "orders", "group": "g"})
 
 
+def test_mirror_maker_may_read_its_checkpoints_on_the_target() -> None:
+    acls = acls_of(PRESETS["mirror-target"], {"principal": "User:mm", "alias": "eu-west"})
+    read = {(each.resource_name, each.pattern_type.name) for each in acls if each.operation.name == "READ"}
+    assert ("eu-west.checkpoints.internal", "LITERAL") in read
+    assert ("eu-west.", "PREFIXED") not in read, "it does not read what it mirrors"
+
+
 async def test_the_state_says_what_a_person_on_call_looks_at(service: InProcess, browser: Browser) -> None:
     page = await browser.go("/console/state")
     assert "Ready" in page.text

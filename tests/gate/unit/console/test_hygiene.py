@@ -52,7 +52,11 @@ def write(home: Path, offset: int, name: str, document: Mapping[str, Any]) -> Pa
 
 async def test_without_a_home_or_a_run_the_page_says_how(service: InProcess, browser: Browser) -> None:
     assert "klamm pipeline nightly --home" in (await browser.go("/console/hygiene")).text
-    for home, says in ((None, "KLAMM_PIPELINE_HOME"), ("s3a://bucket/home", "a folder on this machine only")):
+    for home, says in (
+        (None, "KLAMM_PIPELINE_HOME"),
+        ("s3a://bucket/home", "a folder on this machine only"),
+        ("/no/such home; x", "--home '/no/such home; x' --decisions"),
+    ):
         async with (
             in_process(around=AppOptions(console=console_routes(KEY, home))) as other,
             browsing(other.app) as seen,

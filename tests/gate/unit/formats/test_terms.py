@@ -69,6 +69,8 @@ def test_terms_that_create_acls_would_refuse_are_told(subtests: pytest.Subtests)
         ({"expires_at": "tomorrow"}, "`expires_at`: `tomorrow` is not a time; write date, time and offset from UTC"),
         ({"expires_at": "2026-12-01"}, "`expires_at`: `2026-12-01` is not a time"),
         ({"expires_at": "2026-12-01T18:00:00"}, "is not a time; write date, time and offset from UTC"),
+        ({"expires_at": "2999-12-01T18:00:00+0100"}, "is not a time; write 2999-12-01T18:00:00+01:00"),
+        ({"expires_at": "2999-12-01 18:00:00Z"}, "is not a time; write 2999-12-01T18:00:00Z"),
         ({"expires_at": "2026-12-01T18:00:00.5Z"}, "expires_at must be a whole second"),
         ({"expires_at": "9999-12-31T23:59:59-01:00"}, "`expires_at`: the time is outside the years 1 to 9999"),
         ({"expires_at": ""}, "`expires_at`: `` is not a time"),

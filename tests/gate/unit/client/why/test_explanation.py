@@ -168,7 +168,7 @@ def test_nothing_in_a_name_reaches_the_terminal_as_a_command_and_nothing_is_cut(
     miss = {"acl": acl(resource_name=evil, principal=long), "missed": [], "detail": f"would match if `{evil}`"}
     text = printed(asked=asked, near_misses=[miss], smallest_acl=proposed(principal=long.strip(), resource_name=evil))
     assert "\x1b" not in text
-    assert "topic:x\\x1b[2J\\n[red]y[/]" in text
+    assert 'topic:"x\\u001b[2J\\n[red]y[/]"' in text
     assert text.count("long " * 1_999 + "long") == 3
 
 

@@ -150,3 +150,13 @@ async def test_nothing_is_changed_before_the_first_load(unloaded: InProcess, con
     reply = await alter(unloaded, ("audit.level", "DEBUG"), context=context)
     assert (reply.status_code, reply.json()["code"]) == (503, "AUTHORIZER_NOT_READY")
     assert (await unloaded.client.get("/v1/configs")).json()["token"] is None
+
+
+async def test_super_users_that_are_set_while_it_serves_are_in_doubt_as_at_its_start(
+    service: InProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    reply = await alter(service, ("super.users", "User:admin;User:a,User:b"))
+    assert reply.json()["results"][0]["code"] == "NONE", reply.text
+    (told,) = [each for each in caplog.records if each.message == "super_user_in_doubt"]
+    assert told.levelname == "WARNING"
+    assert vars(told)["why"].startswith("`User:a,User:b` is a single principal")

@@ -73,6 +73,18 @@ async def test_a_text_that_is_no_time_with_an_offset_names_its_field(service: In
     assert "expires_at" in str(problem["errors"])
 
 
+@pytest.mark.parametrize("ends", ["2099-12-31T20:00:00+0200", "2099-12-31 20:00:00+02:00", "2099-12-31T20:00:00+02"])
+async def test_a_time_that_rfc_3339_does_not_have_is_refused_with_the_one_that_it_has(
+    service: InProcess, ends: str
+) -> None:
+    problem = await create(service, {**BINDING, "expires_at": ends}, status=400)
+    assert problem["errors"] == [
+        {"pointer": "/bindings/0/expires_at", "detail": "the value is not a time; write 2099-12-31T20:00:00+02:00"}
+    ]
+    await create(service, {**BINDING, "expires_at": "2099-12-31t18:00:00z"})
+    assert await found(service) == [(END, None)]
+
+
 async def test_200_characters_are_counted_not_bytes(service: InProcess) -> None:
     owner = "\U0001f600" * 200
     await create(service, {**BINDING, "owner": owner})
