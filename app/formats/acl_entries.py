@@ -3,17 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-<<<<<<< HEAD
-from typing import Annotated, Literal, Self, TypeAlias, TypeVar
-
-import msgspec
-=======
-from typing import Literal, TypeAlias, TypeVar
->>>>>>> names
+from typing import Literal, Self, TypeAlias, TypeVar
 
 from app.core.kafka.bindings import KEEP, AclBinding, Keep, NewAcl, StandardAcl, rfc3339
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import validate_new_acl, validate_terms
+from app.core.readable import readable_acl
 from app.core.spelling import printable
 from app.core.times import NotATimeError, parse_time
 
@@ -47,7 +42,7 @@ class FormatLimitError(Exception):
     """A format can't express an ACL; the message names the ACL and the limit. Nothing was written."""
 
     def __init__(self, binding: AclBinding, limit: str) -> None:
-        super().__init__(f"{limit}: {shown(binding)}")
+        super().__init__(f"{limit}: {readable_acl(binding)}")
         self.binding = binding
 
 
@@ -110,16 +105,6 @@ def moment_of(text: str) -> datetime:
         raise ValueError(f"`{printable(text, MAX_SHOWN)}` is {fault}") from None
     except OverflowError:
         raise ValueError("the time is outside the years 1 to 9999") from None
-
-
-def shown(binding: AclBinding) -> str:
-    """The binding on one line, for errors; harmless to a terminal."""
-    b = binding
-    text = (
-        f"{b.permission_type.name} {b.principal} from {b.host} {b.operation.name} on {b.resource_type.name} "
-        f"{b.pattern_type.name} {b.resource_name}"
-    )
-    return printable(text, 2 * MAX_SHOWN)
 
 
 def terms_note(acl: NewAcl | StandardAcl) -> str:

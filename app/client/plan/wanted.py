@@ -143,11 +143,12 @@ class _Collected:
         for name in AclTerms._fields:
             said = {getattr(each, name) for each in (acl, other)} - {KEEP}
             if len(said) > 1:
-                problem = shown_problem(f"{shown(acl.binding)} has two different values of `{name}` {where}; keep one")
+                problem = shown_problem(
+                    f"{readable_acl(acl.binding)} has two different values of `{name}` {where}; keep one"
+                )
                 self._files.fail(FileProblem(file.name, file.line, name, problem))
 
 
-<<<<<<< HEAD
 def _each_once(paths: Iterable[str], left_out: list[str]) -> list[tuple[str, bool]]:
     """The files, and whether each is in a folder that was named."""
     seen: dict[str, str] = {}
@@ -159,16 +160,6 @@ def _each_once(paths: Iterable[str], left_out: list[str]) -> list[tuple[str, boo
         seen[identity] = path
         every.append((path, is_in_folder))
     return every
-=======
-def _joined(acl: NewAcl, other: NewAcl, *paths: str) -> NewAcl:
-    """The ACL with the terms that either gives. Raises UsageError if they give different ones."""
-    for name in AclTerms._fields:
-        said = {getattr(each, name) for each in (acl, other)} - {KEEP}
-        if len(said) > 1:
-            where = " and ".join(map(_quoted, paths))
-            raise UsageError(f"{readable_acl(acl.binding)} has two different values of `{name}` in {where}; keep one")
-    return other.then(acl)
->>>>>>> names
 
 
 def _files(paths: Iterable[str], left_out: list[str]) -> Iterator[tuple[str, bool]]:
