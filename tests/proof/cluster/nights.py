@@ -169,20 +169,31 @@ def ended(driver: subprocess.Popen[str]) -> list[dict[str, Any]]:
 
 
 def tables(home: Path) -> dict[str, Counter[str]]:
-    """The rows of all tables, and the documents, by their folders; how many files hold them does not count.
-
-    Of the decision log nobody reads a batch without a manifest, which a run that was killed may leave.
-    """
+    """The rows of all tables that are read, and the documents, by folders; how many files hold them does not count."""
     found: dict[str, Counter[str]] = {}
     for path in home.rglob("part-*"):
         folder = path.parent.relative_to(home)
-        batch = next((each for each in folder.parts if _BATCH.search(each)), "")
-        is_read = not batch or (home / "decisions" / "manifests" / batch / "_SUCCESS").exists()
-        if not is_read or any(each.startswith((".", "_")) for each in folder.parts):
+        if not _is_read(home, folder) or any(each.startswith((".", "_")) for each in folder.parts):
             continue
         rows_of_folder = found.setdefault(_BATCH.sub("N", str(folder)), Counter())
         rows_of_folder.update(_BATCH.sub("N", repr(row)) for row in _rows(path))
     return found
+
+
+def _is_read(home: Path, folder: Path) -> bool:
+    """Of the decision log nobody reads a batch without a manifest, which a run that was killed may leave, nor one in
+    whose place its day has been merged, which the next run removes.
+    """
+    named = dict(each.split("=") for each in folder.parts if "=" in each)
+    if not _BATCH.search(named.get("batch", "")):
+        return True
+    number, merged = int(named["batch"]), home / "decisions" / "merged" / f"day={named.get('day')}"
+    if (merged / "_SUCCESS").exists():
+        (document,) = merged.glob("part-*")
+        manifest = json.loads(document.read_text())
+        if number <= manifest["through"]:
+            return bool(number == manifest["batch"])
+    return (home / "decisions" / "manifests" / f"batch={number}" / "_SUCCESS").exists()
 
 
 def _rows(path: Path) -> Sequence[Any]:
