@@ -20,19 +20,9 @@ from app.formats.json_walk import JsonWalk, not_json
 from app.formats.lines import NOT_UTF_8, TextFault, raw_lines
 from app.formats.quoting import json_quoted
 from app.formats.reading import Reading
-from app.formats.shapes import (
-    Each,
-    OperationWord,
-    PatternTypeWord,
-    PermissionTypeWord,
-    Place,
-    Refused,
-    ResourceTypeWord,
-    Shape,
-    read_each,
-    read_one,
-    read_shape,
-)
+from app.formats.shape_faults import Place, Refused
+from app.formats.shape_reader import read_each, read_one, read_shape
+from app.formats.shapes import Each, OperationWord, PatternTypeWord, PermissionTypeWord, ResourceTypeWord, Shape
 from app.formats.source import Outline, Source
 from app.formats.yaml_documents import Fields, Items, Value, fields_of, is_null, line_of
 

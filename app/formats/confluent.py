@@ -15,19 +15,9 @@ from app.core.kafka.bindings import AclBinding
 from app.formats.acl_entries import Entry, Problem, acl_of
 from app.formats.acl_json import binding_json, write_json_list
 from app.formats.reading import Cluster, Reading
-from app.formats.shapes import (
-    Each,
-    OperationWord,
-    PatternTypeWord,
-    PermissionTypeWord,
-    Place,
-    Refused,
-    ResourceTypeWord,
-    Shape,
-    read_each,
-    read_one,
-    read_shape,
-)
+from app.formats.shape_faults import Place, Refused
+from app.formats.shape_reader import read_each, read_one, read_shape
+from app.formats.shapes import Each, OperationWord, PatternTypeWord, PermissionTypeWord, ResourceTypeWord, Shape
 from app.formats.source import Outline, Source
 from app.formats.yaml_documents import Fields, Items, Value, fields_of, is_null
 

@@ -12,7 +12,9 @@ from app.core.kafka.codes import AclOperation
 from app.core.spelling import nearest
 from app.formats.acl_entries import MAX_SHOWN, Entry, Problem
 from app.formats.reading import Reading
-from app.formats.shapes import PassedOver, Prose, Raw, Refused, Shape, Single, as_text, read_shape
+from app.formats.shape_faults import Refused
+from app.formats.shape_reader import read_shape
+from app.formats.shapes import PassedOver, Prose, Raw, Shape, Single, as_text
 from app.formats.source import Source
 from app.formats.yaml_documents import Fields, Items, Scalar, Value, fields_of, is_null, line_of
 

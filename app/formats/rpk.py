@@ -8,17 +8,9 @@ from app.core.kafka.bindings import AclBinding
 from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, Problem, acl_of
 from app.formats.acl_json import binding_json, write_json_list
 from app.formats.reading import Reading
-from app.formats.shapes import (
-    Each,
-    OperationWord,
-    PatternTypeWord,
-    PermissionTypeWord,
-    Refused,
-    ResourceTypeWord,
-    Shape,
-    read_each,
-    read_shape,
-)
+from app.formats.shape_faults import Refused
+from app.formats.shape_reader import read_each, read_shape
+from app.formats.shapes import Each, OperationWord, PatternTypeWord, PermissionTypeWord, ResourceTypeWord, Shape
 from app.formats.source import Outline, Source
 from app.formats.yaml_documents import Fields, Value, fields_of, is_null
 

@@ -16,7 +16,9 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, Problem
 from app.formats.quoting import json_quoted
 from app.formats.reading import Cluster, Place, Reading
-from app.formats.shapes import Blocks, Others, PassedOver, Raw, Refused, Shape, as_refused, as_text, read_shape
+from app.formats.shape_faults import Refused
+from app.formats.shape_reader import read_shape
+from app.formats.shapes import Blocks, Others, PassedOver, Raw, Shape, as_refused, as_text
 from app.formats.source import Outline, Source
 from app.formats.terraform_acls import (
     DEFAULT_PROVIDER,

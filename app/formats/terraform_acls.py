@@ -13,7 +13,8 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType
 from app.core.spelling import nearest
 from app.formats.acl_entries import MAX_SHOWN, Problem, acl_of
 from app.formats.reading import Place
-from app.formats.shapes import Fault, Shape, as_text, no_such_word
+from app.formats.shape_faults import Fault
+from app.formats.shapes import Shape, as_text, no_such_word
 from app.formats.words import spellings
 from app.formats.yaml_documents import Fields, Items, Scalar, Value, line_of
 

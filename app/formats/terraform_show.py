@@ -12,7 +12,9 @@ from msgspec import field
 
 from app.formats.acl_entries import MAX_SHOWN, Entry, Problem
 from app.formats.reading import Cluster, Place, Reading
-from app.formats.shapes import Fault, PassedOver, Raw, Refused, Shape, as_text, read_shape
+from app.formats.shape_faults import Fault, Refused
+from app.formats.shape_reader import read_shape
+from app.formats.shapes import PassedOver, Raw, Shape, as_text
 from app.formats.terraform_acls import KIND, AclFields, refusal_of_acls_in, refusal_of_type, within
 from app.formats.yaml_documents import Fields, Value, fields_of, is_null, line_of
 

@@ -224,7 +224,7 @@ def test_a_limit_of_the_format_is_told_and_no_file_is_left(tmp_path: Path) -> No
     with ScriptedServer(listing({}, {"principal": "User:CN=a, O=b"})) as server, pytest.raises(UsageError) as refused:
         run(server, "--format", "strimzi", "--output", str(tmp_path / "users.yaml"))
     assert str(refused.value).startswith("--format strimzi: Strimzi makes principals from resource names")
-    assert "ALLOW User:CN=a, O=b from * READ on TOPIC LITERAL orders" in str(refused.value)
+    assert 'ALLOW "User:CN=a, O=b" from * READ on TOPIC LITERAL orders' in str(refused.value)
     assert names_in(tmp_path) == []
 
 

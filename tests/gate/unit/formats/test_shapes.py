@@ -10,21 +10,9 @@ from app.core.kafka.bindings import NewAcl
 from app.formats import yaml_documents
 from app.formats.lines import TextFault
 from app.formats.reading import FileSet
-from app.formats.shapes import (
-    Each,
-    Filled,
-    OperationWord,
-    PassedOver,
-    Prose,
-    Raw,
-    Refused,
-    Shape,
-    Single,
-    as_text,
-    as_word,
-    read_each,
-    read_shape,
-)
+from app.formats.shape_faults import Refused
+from app.formats.shape_reader import read_each, read_shape
+from app.formats.shapes import Each, Filled, OperationWord, PassedOver, Prose, Raw, Shape, Single, as_text, as_word
 from app.formats.yaml_documents import Fields, Value, fields_of, read_documents
 
 
