@@ -31,6 +31,8 @@ TABLE = {
     "who can do it": Budget(2, 8, 400),
     "proposals": Budget(25, 100, 1_000),
     "fewest proposals": Budget(10, 40, 1_000),
+    # For each format.
+    "mutations": Budget(50, 300, 10_000),
     "snapshots": Budget(2, 8, 25),
     "histories": Budget(1, 2, 50),
     # One of so many: the rest is left out.

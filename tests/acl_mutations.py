@@ -1,0 +1,266 @@
+"""One mutation of a file of ACLs, and what may come of it: a DENY is never lost in silence.
+
+The judge knows which ACLs were written, and where each name stands; it shares nothing with the readers.
+"""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.core.kafka.bindings import NewAcl
+from app.formats.acl_entries import Entry
+from app.formats.reading import FileSet
+from tests.acl_files import LETTERS, NAMES, AclFile, Span
+from tests.acl_trees import Map, Tree, at_place, maps_in, with_map
+
+SIGNS = ",\"'{}[]:-()`=\t \\."
+_OWN_NAMES = ("labels", "annotations")
+"""Mappings of the user's own names: what is moved there has become such a name."""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """The text between `start` and `end` has become `new`; `text` is the whole file then."""
+
+    text: str
+    kind: str
+    start: int = -1
+    end: int = -1
+    new: str = ""
+
+    def within(self, spans: Sequence[Span]) -> list[Span]:
+        """The names that it is within, or of which it changes a quote, or another sign at either end."""
+        most = 0 if "letter" in self.kind else 1
+        return [each for each in spans if each.start - most <= self.start and self.end <= each.end + most]
+
+    def name_then(self, span: Span, text: str) -> str:
+        return text[span.start : self.start] + self.new + text[self.end : span.end]
+
+
+def mutated(file: AclFile, draw: random.Random) -> Mutation | None:
+    """None if the file has nothing of the kind that was drawn."""
+    kind = draw.choice(list(_KINDS))
+    return _KINDS[kind](file, kind, draw)
+
+
+def _replaced(file: AclFile, kind: str, start: int, end: int, new: str) -> Mutation | None:
+    text = file.text[:start] + new + file.text[end:]
+    return None if text == file.text else Mutation(text, kind, start, end, new)
+
+
+def _places(pattern: str) -> Callable[[AclFile, random.Random], int | None]:
+    compiled = re.compile(pattern)
+
+    def place(file: AclFile, draw: random.Random) -> int | None:
+        found = [each.start() for each in compiled.finditer(file.text)]
+        return draw.choice(found) if found else None
+
+    return place
+
+
+_letter = _places("[A-Za-z0-9_]")
+_sign = _places(r"[^\w\s]")
+_line_end = _places(r"\r?\n(?!\Z)")
+_line = _places(r"(?m)^")
+
+
+def _letter_changed(file: AclFile, kind: str, draw: random.Random) -> Mutation | None:
+    at = _letter(file, draw)
+    if at is None:
+        return None
+    old = file.text[at]
+    return _replaced(file, kind, at, at + 1, old.swapcase() if draw.random() < 0.3 else draw.choice(LETTERS))
+
+
+def _letter_dropped(file: AclFile, kind: str, draw: random.Random) -> Mutation | None:
+    at = _letter(file, draw)
+    return None if at is None else _replaced(file, kind, at, at + 1, "")
+
+
+def _letter_doubled(file: AclFile, kind: str, draw: random.Random) -> Mutation | None:
+    at = _letter(file, draw)
+    return None if at is None else _replaced(file, kind, at, at + 1, file.text[at] * 2)
+
+
+def _sign_changed(file: AclFile, kind: str, draw: random.Random) -> Mutation | None:
+    at = _sign(file, draw)
+    if at is None:
+        return None
+    new = draw.choice(("", file.text[at] * 2, draw.choice(SIGNS)))
+    return _replaced(file, kind, at, at + 1, new)
+
+
+def _sign_added(file: AclFile, kind: str, draw: random.Random) -> Mutation | None:
+    at = draw.randrange(len(file.text) + 1)
+    return _replaced(file, kind, at, at, draw.choice(SIGNS))
+
+
+def _line_end_lost(file: AclFile, kind: str, draw: random.Random) -> Mutation | None:
+    at = _line_end(file, draw)
+    return None if at is None else _replaced(file, kind, at, file.text.index("\n", at) + 1, draw.choice(("", "", " ")))
+
+
+def _line_end_added(file: AclFile, kind: str, draw: random.Random) -> Mutation | None:
+    at = draw.randrange(len(file.text) + 1)
+    return _replaced(file, kind, at, at, draw.choice(("\n", "\n", "\r\n", "\n\n")))
+
+
+def _indentation(file: AclFile, kind: str, draw: random.Random) -> Mutation | None:
+    at = _line(file, draw)
+    if at is None:
+        return None
+    end = at + len(file.text[at:]) - len(file.text[at:].lstrip(" \t"))
+    width = max(0, end - at + draw.choice((-4, -2, -1, 1, 2, 4)))
+    return _replaced(file, kind, at, end, draw.choice((" " * width, " " * width, " " * width, "\t")))
+
+
+def _separator_lost(file: AclFile, kind: str, draw: random.Random) -> Mutation | None:
+    found = [each.span() for each in re.finditer(r"(?m)^---\r?\n|\n(?=\r?\n)", file.text)]
+    return _replaced(file, kind, *draw.choice(found), "") if found else None
+
+
+def _key_moved(file: AclFile, kind: str, draw: random.Random) -> Mutation | None:
+    """A key with its value stands in another mapping of the document."""
+    if file.text_of is None:
+        return None
+    number = draw.randrange(len(file.trees))
+    tree = file.trees[number]
+    maps = [each for each in maps_in(tree) if each[1]]
+    at, source = draw.choice(maps)
+    key, value = moved = draw.choice(source)
+    rest = Map(each for each in source if each is not moved)
+    targets = [
+        (there, each)
+        for there, each in maps
+        if there != at and not _has_own_names(tree, there) and there[: len(at) + 1] != (*at, source.index(moved))
+    ]
+    if not targets or not isinstance(key, str):
+        return None
+    there, target = draw.choice(targets)
+    grown = Map(target)
+    grown.insert(draw.randrange(len(target) + 1), (key, value))
+    # The deeper one first: the place of the other stays.
+    return Mutation(file.text_of(_with(file.trees, number, _moved(tree, at, rest, there, grown, moved))), kind)
+
+
+def _moved(tree: Tree, at: tuple[int, ...], rest: Map, there: tuple[int, ...], grown: Map, moved: tuple[str, Tree]) -> Tree:  # noqa: PLR0913, PLR0917
+    if there[: len(at)] != at:
+        return with_map(with_map(tree, there, grown), at, rest) if at[: len(there)] != there else _outwards(tree, at, rest, there, moved)
+    return with_map(with_map(tree, there, grown), at, Map(
+        (key, value) for key, value in _map_at(with_map(tree, there, grown), at) if (key, value) != moved
+    ))
+
+
+def _map_at(tree: Tree, at: tuple[int, ...]) -> Map:
+    found = at_place(tree, at)
+    assert isinstance(found, Map)
+    return found
+
+
+def _outwards(tree: Tree, at: tuple[int, ...], rest: Map, there: tuple[int, ...], moved: tuple[str, Tree]) -> Tree:
+    without = with_map(tree, at, rest)
+    return with_map(without, there, Map([*_map_at(without, there), moved]))
+
+
+def _has_own_names(tree: Tree, at: tuple[int, ...]) -> bool:
+    holder = at_place(tree, at[:-1]) if at else None
+    return isinstance(holder, Map) and holder[at[-1]][0] in _OWN_NAMES
+
+
+def _with(trees: Sequence[Tree], number: int, new: Tree) -> list[Tree]:
+    return [new if i == number else each for i, each in enumerate(trees)]
+
+
+_KINDS: Mapping[str, Callable[[AclFile, str, random.Random], Mutation | None]] = {
+    "a letter changed": _letter_changed,
+    "a letter dropped": _letter_dropped,
+    "a letter doubled": _letter_doubled,
+    "a sign changed": _sign_changed,
+    "a sign added": _sign_added,
+    "a line end lost": _line_end_lost,
+    "a line end added": _line_end_added,
+    "an indentation": _indentation,
+    "a separator lost": _separator_lost,
+    "a key moved": _key_moved,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a reader made of the file."""
+
+    entries: Sequence[Entry]
+    files: FileSet
+
+    @property
+    def is_refused(self) -> bool:
+        return any(not isinstance(each, NewAcl) for _, each in self.entries)
+
+    @property
+    def names_a_loss(self) -> bool:
+        return bool(self.files.passed_over() or self.files.other_clusters())
+
+    @property
+    def acls(self) -> Counter[NewAcl]:
+        return Counter(each for _, each in self.entries if isinstance(each, NewAcl))
+
+
+def violation(file: AclFile, mutation: Mutation, before: Outcome, after: Outcome, *, is_plain: bool = True) -> str | None:
+    """What must not have come of it, or None. `is_plain`: all names stand in the text as they are, and once only."""
+    meant, found = Counter(file.acls), after.acls
+    if after.is_refused or found == meant:
+        return None
+    lost, new = meant - found, found - meant
+    if not new and after.files.passed_over() - before.files.passed_over():
+        return None
+    change = _change(list(lost), list(new))
+    if change is None:
+        return f"{mutation.kind}: more than one name: lost {list(lost)}, new {list(new)}"
+    if not is_plain:
+        return None
+    faults = [_misplaced(file, mutation, span, change, sum(lost.values())) for span in mutation.within(file.spans())]
+    if None in faults:
+        return None
+    return f"{mutation.kind}: {faults[0] if faults else 'in no name'}: lost {list(lost)}, new {list(new)}"
+
+
+_Change = tuple[str, object, object]
+
+
+def _misplaced(file: AclFile, mutation: Mutation, span: Span, change: _Change, changed: int) -> str | None:
+    """Why the change is not that of the name at this place."""
+    field, old, then = change
+    if field != span.field:
+        return f"in {span}, but changed {field}"
+    if "letter" in mutation.kind and not str(then).endswith(mutation.name_then(span, file.text)):
+        return f"in {span}, but became {then!r}"
+    places = sum(each.word == span.word for each in file.spans())
+    having = sum(_name(each, field) == old for each in file.acls)
+    if changed > having - places + 1 or (places == 1 and changed != having):
+        return f"in {span}: {changed} ACLs changed of {having}, in {places} places"
+    return None
+
+
+def _change(lost: Sequence[NewAcl], new: Sequence[NewAcl]) -> _Change | None:
+    """The one name that is another in all of them, before and after."""
+    if len(lost) != len(new) or not lost:
+        return None
+    for field in NAMES:
+        old, then = {_name(each, field) for each in lost}, {_name(each, field) for each in new}
+        if len(old) == len(then) == 1 and old != then:
+            (was,), (now,) = old, then
+            if Counter(_renamed(each, field, now) for each in lost) == Counter(new):
+                return field, was, now
+    return None
+
+
+def _name(acl: NewAcl, field: str) -> object:
+    return getattr(acl, field) if field in ("owner", "expires_at") else getattr(acl.binding, field)
+
+
+def _renamed(acl: NewAcl, field: str, name: object) -> NewAcl:
+    if field in ("owner", "expires_at"):
+        return acl._replace(**{field: name})
+    return acl._replace(binding=acl.binding._replace(**{field: name}))
