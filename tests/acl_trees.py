@@ -97,6 +97,12 @@ def compact_json(tree: Tree, colon: str = ": ", comma: str = ", ") -> str:
     return json.dumps(tree, ensure_ascii=False)
 
 
+def line_json(tree: Tree) -> Written:
+    found = Written(f"{compact_json(tree)}\n")
+    _note_all(tree, (), 1, found)
+    return found
+
+
 def pretty_json(tree: Tree, step: int = 2) -> Written:
     """A line for each key, each item and each closing bracket."""
     found = Written()
