@@ -42,6 +42,8 @@ class AclFile:
     style: str
     trees: tuple[Tree, ...] = ()
     text_of: Callable[[Sequence[Tree]], str] | None = None
+    has_bare_hosts: bool = False
+    """A comma in one would be a second host, or the end of the cell."""
 
     def spans(self) -> list[Span]:
         found = [
@@ -295,11 +297,11 @@ def _csv(acl_format: AclFormat, acls: Sequence[NewAcl], draw: random.Random) -> 
     if style == "its writer's":
         out = _trees_text(acl_format, acls)
         said = acls if has_terms else [NewAcl(each.binding) for each in acls]
-        return AclFile(out, tuple(said), style)
+        return AclFile(out, tuple(said), style, has_bare_hosts=True)
     end, quote = draw.choice(("\n", "\r\n")), '"' if style == "quoted" else ""
     lines = [] if style == "no header" else [",".join(columns)]
     lines += [",".join(f"{quote}{_cell(each, name)}{quote}" for name in columns) for each in acls]
-    return AclFile("".join(f"{line}{end}" for line in lines), tuple(acls), style)
+    return AclFile("".join(f"{line}{end}" for line in lines), tuple(acls), style, has_bare_hosts=not quote)
 
 
 def _trees_text(acl_format: AclFormat, acls: Sequence[NewAcl]) -> str:

@@ -236,6 +236,8 @@ def _misplaced(file: AclFile, mutation: Mutation, span: Span, change: _Change, c
         return f"in {span}, but changed {field}"
     if "letter" in mutation.kind and not str(then).endswith(mutation.name_then(span, file.text)):
         return f"in {span}, but became {then!r}"
+    if field == "host" and file.has_bare_hosts and "," in str(then):
+        return f"in {span}, and a host with a comma came of it"
     places = sum(each.word == span.word for each in file.spans())
     having = sum(_name(each, field) == old for each in file.acls)
     if changed > having - places + 1 or (places == 1 and changed != having):
