@@ -156,8 +156,7 @@ FORMATS = (
     AclFormat(
         "terraform",
         "kafka_acl resources of Terraform's provider Mongey/kafka, .tf.json (what terraform show -json prints is read)",
-        "no ACLs on DELEGATION_TOKEN and USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; texts in "
-        "Unicode's normal form C",
+        "no ACLs on USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; texts in Unicode's normal form C",
         is_terraform,
         read_terraform,
         _bare(write_terraform),

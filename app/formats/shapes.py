@@ -8,24 +8,35 @@ nearest name that is known; what it names as `PassedOver` is not looked at. The 
     bool, int       a truth value, a number
     list[T]         a list; `Filled[T]`: not an empty one
     dict[str, T]    a mapping with names of the user's own
+    Others[T]       those fields of a block that no other field of its struct names
+    Blocks[T]       a T or a list of several, as HCL's JSON has blocks; the reader gets a list
     a Shape         a block
+    ResourceTypeWord, PatternTypeWord, OperationWord, PermissionTypeWord
+                    a word of Kafka's that an ACL may have
+    Each[T]         a list, which may be long: `read_each` reads its items, one at a time, and the field is empty
+    Single          one value, be it text, number, date or truth value, or null; it says nothing about an ACL
     PassedOver      whatever it is, it says nothing about an ACL
     Raw             whatever it is, for the reader to look at
     T | None        the same, or null
 
-A field with a default may be missing.
+`Annotated[str, as_text(read)]` is a text of which `read` makes another one; `as_word` takes one that a format has for
+a word of Kafka's. `Annotated[Any, as_refused(text)]` is a known field that can't be taken. A field with a default may
+be missing; with the default UNSET, the reader sees whether it was. Null is as good as missing.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from itertools import takewhile
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import inspect
 
+from app.core.kafka.codes import AclOperation, AclPermissionType, KafkaCode, PatternType, ResourceType
 from app.core.spelling import nearest
-from app.formats.acl_entries import MAX_SHOWN, Problem
+from app.formats.acl_entries import MAX_SHOWN, VAGUE, Entry, Problem
+from app.formats.lines import TextFault
 from app.formats.reading import Reading
 from app.formats.yaml_documents import (
     Fields,
@@ -40,10 +51,14 @@ from app.formats.yaml_documents import (
 )
 
 PassedOver: TypeAlias = Any
-Raw: TypeAlias = Annotated[Any, msgspec.Meta(extra={"raw": True})]
+Raw: TypeAlias = Annotated[Any, msgspec.Meta(extra={"as": "raw"})]
+Single: TypeAlias = Annotated[Any, msgspec.Meta(extra={"as": "single"})]
 
 _T = TypeVar("_T")
 Filled: TypeAlias = Annotated[list[_T], msgspec.Meta(min_length=1)]
+Each: TypeAlias = Annotated[list[_T], msgspec.Meta(extra={"as": "each"})]
+Blocks: TypeAlias = Annotated[list[_T], msgspec.Meta(extra={"as": "blocks"})]
+Others: TypeAlias = Annotated[dict[str, _T], msgspec.Meta(extra={"as": "others"})]
 
 
 class Shape(msgspec.Struct, kw_only=True, gc=False):
@@ -52,8 +67,52 @@ class Shape(msgspec.Struct, kw_only=True, gc=False):
     line: int = 0
 
 
-_S = TypeVar("_S", bound=Shape)
+def as_refused(text: str) -> msgspec.Meta:
+    """`text` is why no value can be taken, and what to do."""
+    return msgspec.Meta(extra={"as": "refused", "text": text})
+
+
+def as_text(read: Callable[[str], str]) -> msgspec.Meta:
+    """`read` makes of the text what the reader gets, or raises ValueError with what is wrong with it."""
+    return msgspec.Meta(extra={"as": "text", "read": read})
+
+
+def as_word(known: Mapping[str, str]) -> msgspec.Meta:
+    """The words of a format, and what the reader gets for each."""
+    return as_text(_of_words(known))
+
+
+def no_such_word(text: str, known: Sequence[str], expected: str = "one of its values") -> str:
+    """What is wrong with a text that is none of these words."""
+    meant = nearest(text, known)
+    way_out = f"did you mean {meant}?" if meant else f"write one of {', '.join(known)}"
+    return f"`{text[:MAX_SHOWN]}` is not {expected}; {way_out}"
+
+
+def _of_words(known: Mapping[str, str], expected: str = "one of its values") -> Callable[[str], str]:
+    def read(text: str) -> str:
+        word = known.get(text)
+        if word is None:
+            raise ValueError(no_such_word(text, list(known), expected))
+        return word
+
+    return read
+
+
+def _as_kafkas(words: type[KafkaCode]) -> msgspec.Meta:
+    known = {each.name: each.name for each in words if each.name not in VAGUE}
+    return as_text(_of_words(known, "a value that Kafka knows"))
+
+
+ResourceTypeWord: TypeAlias = Annotated[str, _as_kafkas(ResourceType)]
+PatternTypeWord: TypeAlias = Annotated[str, _as_kafkas(PatternType)]
+OperationWord: TypeAlias = Annotated[str, _as_kafkas(AclOperation)]
+PermissionTypeWord: TypeAlias = Annotated[str, _as_kafkas(AclPermissionType)]
+
+_S = TypeVar("_S", bound=msgspec.Struct)
 _LINE = "line"
+_MAX_FAULTS = 100
+"""Of one value; with as many it is read no further."""
 Fault: TypeAlias = tuple[int, Problem]
 Place: TypeAlias = tuple[str, ...]
 
@@ -65,30 +124,99 @@ class Refused(Exception):
         super().__init__(f"{len(faults)} faults")
         self.faults = faults
 
+    def entries(self) -> Iterator[Entry]:
+        return ((line, [problem]) for line, problem in self.faults)
 
-def read_shape(shape: type[_S], value: Value, reading: Reading, place: Place = ()) -> _S:
-    """The value as this struct. `place` is where it stands in the whole resource. Raises Refused."""
-    check = _Check(reading, _places(shape, place))
+
+def read_shape(
+    shape: type[_S], value: Value, reading: Reading, place: Place = (), within: type[msgspec.Struct] | None = None
+) -> _S:
+    """The value as this struct. Raises Refused.
+
+    `place` is where it stands in the whole resource, and `within` the shape of that one, if this is but a part of it.
+    """
+    check = _Check(reading, place, _places(shape)) if within is None else _Check(reading, (), _places(within))
     found = _reader(shape)(check, value, place)
     if check.faults:
-        raise Refused(check.faults)
+        raise check.refused()
     return found  # type: ignore[no-any-return]  # the reader of a struct gives that struct
 
 
-@dataclass(slots=True, init=False)
-class _Check:
-    def __init__(self, reading: Reading, places: Mapping[str, Sequence[Place]]) -> None:
-        self.reading = reading
-        self.places = places
-        self.faults: list[Fault] = []
+def read_each(items: Value | None, entry_of: Callable[[Value], Entry | None]) -> Iterator[Entry]:
+    """The entries of a list's items, as of `read_one`; none if there is no list."""
+    values = items.value if isinstance(items, Items) else ()
+    for at in range(len(values)):
+        yield from read_one(entry_of, partial(values.__getitem__, at))
 
-    reading: Reading
-    places: Mapping[str, Sequence[Place]]
-    """In which blocks a name is known."""
-    faults: list[Fault]
+
+def read_one(entry_of: Callable[[Value], Entry | None], parse: Callable[[], Value]) -> Iterator[Entry]:
+    """The entry of one value, or all that is wrong with it. Others may follow, whatever it is.
+
+    `entry_of` may raise Refused, and gives None for what is not to be read; `parse` may raise TextFault.
+    """
+    try:
+        entry = entry_of(parse())
+    except Refused as refused:
+        yield from refused.entries()
+    except TextFault as fault:
+        yield fault.line, [Problem(str(fault))]
+    else:
+        if entry is not None:
+            yield entry
+
+
+class _Check:
+    def __init__(self, reading: Reading, place: Place, places: Mapping[str, Sequence[Place]]) -> None:
+        self.reading = reading
+        self.faults: list[Fault] = []
+        self._outside = place
+        self._places = places
+        self._misplaced: list[tuple[str, Sequence[Place]]] = []
+        self._missing: list[Fault] = []
 
     def fail(self, value: Value, place: Place, text: str) -> None:
         self.faults.append((line_of(value), Problem(text, place)))
+        if len(self.faults) >= _MAX_FAULTS:
+            raise self.refused()
+
+    def miss(self, value: Value, place: Place) -> None:
+        self.fail(value, place, "the field is missing")
+        self._missing.append(self.faults[-1])
+
+    def misplace(self, key: Scalar, place: Place) -> bool:
+        """Whether other blocks have a field of this name."""
+        blocks = [(*self._outside, *each) for each in self._places.get(place[-1], ())]
+        blocks = [each for each in blocks if each != place[:-1]]
+        if not blocks:
+            return False
+        self._misplaced.append((place[-1], blocks))
+        ways = [_way(each, place[:-1]) for each in blocks]
+        near = [each for each, way in zip(blocks, ways, strict=True) if way == min(ways)]
+        belongs = " or ".join(f"`{shown_place(each)}`" if each else "the outermost level" for each in near[:2])
+        self.fail(key, place, f"there is no such field here; it belongs to {belongs}")
+        return True
+
+    def refused(self) -> Refused:
+        """One fault for one mistake: what is misplaced is not missing as well, nor is the block around its place."""
+        missing = list(self._missing)
+        for name, blocks in self._misplaced:
+            places = {(*block, name) for block in blocks} | {
+                block[:end] for block in blocks for end in range(len(block) + 1)
+            }
+            missing = _without_first(missing, places)
+        gone = {id(each) for each in self._missing} - {id(each) for each in missing}
+        return Refused([each for each in self.faults if id(each) not in gone])
+
+
+def _way(block: Place, other: Place) -> int:
+    """How many levels lie between two blocks."""
+    same = sum(1 for _ in takewhile(lambda names: names[0] == names[1], zip(block, other, strict=False)))
+    return len(block) + len(other) - 2 * same
+
+
+def _without_first(missing: list[Fault], places: set[Place]) -> list[Fault]:
+    at = next((at for at, (_, problem) in enumerate(missing) if problem.place in places), len(missing))
+    return missing[:at] + missing[at + 1 :]
 
 
 _Reader: TypeAlias = Callable[[_Check, Value, Place], Any]
@@ -99,18 +227,21 @@ class _Field:
     attribute: str
     read: _Reader
     is_required: bool
+    takes_null: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    shape: type[Shape]
+    shape: type[msgspec.Struct]
     fields: Mapping[str, _Field]
+    others: _Field | None
+    """How to read what `fields` doesn't name; None if that is refused."""
 
-    def __call__(self, check: _Check, value: Value, place: Place) -> Shape | None:
+    def __call__(self, check: _Check, value: Value, place: Place) -> msgspec.Struct | None:
         if not isinstance(value, Fields):
-            check.fail(value, place, f"not {_A_BLOCK}; write its fields")
+            check.fail(value, place, "not a mapping; write its fields")
             return None
-        found: dict[str, Any] = {_LINE: line_of(value)}
+        found: dict[str, Any] = {_LINE: line_of(value)} if issubclass(self.shape, Shape) else {}
         missing = {name for name, field in self.fields.items() if field.is_required}
         for key, given in value.value:
             name = key.value
@@ -119,35 +250,35 @@ class _Block:
             if check.reading.passes_over(inside):
                 if field is not None:
                     check.fail(key, inside, "Klamm reads this field; take it out of --pass-over")
+            elif field is None and self.others is not None:
+                found.setdefault(self.others.attribute, {})[name] = self.others.read(check, given, inside)
             elif field is None:
-                meant = self._refuse(check, key, inside)
-                missing.discard(meant)
-                continue
+                name = self._refuse(check, key, inside)
+            elif field.is_required and not field.takes_null and is_null(given):
+                check.miss(given, inside)
             else:
                 found[field.attribute] = field.read(check, given, inside)
             missing.discard(name)
         for name in sorted(missing):
-            check.fail(value, (*place, name), "the field is missing")
+            check.miss(value, (*place, name))
         # Those with faults are never given to anybody.
         return None if check.faults else self.shape(**found)
 
     def _refuse(self, check: _Check, key: Scalar, place: Place) -> str:
         """The known field that was probably meant."""
-        name = place[-1]
-        elsewhere = [each for each in check.places.get(name, ()) if each != place[:-1]]
-        meant = "" if elsewhere else nearest(name, self.fields) or ""
-        if meant:
-            way_out = f"; did you mean `{meant}`?"
-        elif elsewhere:
-            belongs = " or ".join(f"`{'.'.join(each)}`" if each else "the outermost level" for each in elsewhere[:2])
-            way_out = f" here; it belongs to {belongs}"
-        else:
-            way_out = f"; remove it, or read the file without it: --pass-over {shown_place(place)}"
-        check.fail(key, place, f"there is no such field{way_out}")
+        if check.misplace(key, place):
+            return ""
+        meant = nearest(place[-1], self.fields) or ""
+        way_out = (
+            f"did you mean `{meant}`?"
+            if meant
+            else f"remove it, or read the file without it: --pass-over {shown_place(place)}"
+        )
+        check.fail(key, place, f"there is no such field; {way_out}")
         return meant
 
 
-_A_BLOCK = "a mapping"
+_NO_LIST = "not a list; write one"
 
 
 def shown_place(place: Place) -> str:
@@ -155,7 +286,7 @@ def shown_place(place: Place) -> str:
 
 
 @cache
-def _reader(shape: type[Shape]) -> _Reader:
+def _reader(shape: type[msgspec.Struct]) -> _Reader:
     return _of_type(inspect.type_info(shape))
 
 
@@ -170,61 +301,110 @@ def _of_union(kind: inspect.UnionType) -> _Reader:
     some = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
     if len(some) != 1:
         raise TypeError(f"a shape has no such union: {kind}")
-    return _nullable(_of_type(some[0]))
-
-
-def _block(kind: inspect.StructType) -> _Block:
-    fields = {
-        each.encode_name: _Field(each.name, _of_type(each.type), each.required)
-        for each in kind.fields
-        if each.name != _LINE
-    }
-    return _Block(kind.cls, fields)  # type: ignore[arg-type]  # a shape has shapes only
-
-
-def _nullable(read: _Reader) -> _Reader:
+    read = _of_type(some[0])
     return lambda check, value, place: None if is_null(value) else read(check, value, place)
 
 
-def _items(read: _Reader, *, is_filled: bool) -> _Reader:
+def _of_metadata(kind: inspect.Metadata) -> _Reader:
+    made = _MADE_AS.get((kind.extra or {}).get("as", ""))
+    return _of_type(kind.type) if made is None else made(kind)
+
+
+def _block(kind: inspect.StructType) -> _Block:
+    fields = {each.encode_name: each for each in kind.fields if each.name != _LINE}
+    others = None
+    for name in [name for name, each in fields.items() if _is_of_others(each)]:
+        field = fields.pop(name)
+        mapping = field.type.type  # type: ignore[attr-defined]  # `Others` is metadata of a mapping
+        others = _Field(field.name, _of_type(mapping.value_type), is_required=False)
+    known = {
+        name: _Field(each.name, _of_type(each.type), each.required, _takes_null(each.type))
+        for name, each in fields.items()
+    }
+    return _Block(kind.cls, known, others)
+
+
+def _takes_null(kind: inspect.Type) -> bool:
+    """Whether null is a value of its own; otherwise it is no value."""
+    is_any = isinstance(kind, inspect.Metadata) and isinstance(kind.type, inspect.AnyType)
+    return is_any or isinstance(kind, inspect.UnionType | inspect.AnyType)
+
+
+def _is_of_others(field: inspect.Field) -> bool:
+    return isinstance(field.type, inspect.Metadata) and (field.type.extra or {}).get("as") == "others"
+
+
+def _blocks(read: _Reader) -> _Reader:
+    def read_blocks(check: _Check, value: Value, place: Place) -> list[Any]:
+        if not isinstance(value, Items):
+            return [read(check, value, place)]
+        if not value.value:
+            check.fail(value, place, "the list is empty; write what belongs there")
+        return [read(check, each, place) for each in value.value]
+
+    return read_blocks
+
+
+def _each(check: _Check, value: Value, place: Place) -> list[Any]:
+    if not isinstance(value, Items):
+        check.fail(value, place, _NO_LIST)
+    return []
+
+
+def _items(kind: inspect.ListType) -> _Reader:
+    read = _of_type(kind.item_type)
+
     def read_items(check: _Check, value: Value, place: Place) -> list[Any]:
         if not isinstance(value, Items):
-            check.fail(value, place, "not a list; write one")
+            check.fail(value, place, _NO_LIST)
             return []
-        if is_filled and not value.value:
+        if kind.min_length and not value.value:
             check.fail(value, place, "the list is empty; write what belongs there")
         return [read(check, each, place) for each in value.value]
 
     return read_items
 
 
-def _named(read: _Reader) -> _Reader:
+def _named(kind: inspect.DictType) -> _Reader:
+    read = _of_type(kind.value_type)
+
     def read_named(check: _Check, value: Value, place: Place) -> dict[str, Any]:
         if not isinstance(value, Fields):
-            check.fail(value, place, f"not {_A_BLOCK}; write names and what they stand for")
+            check.fail(value, place, "not a mapping; write names and what they stand for")
             return {}
         return {key.value: read(check, given, (*place, key.value)) for key, given in value.value}
 
     return read_named
 
 
-def _word(words: Sequence[str]) -> _Reader:
-    def read_word(check: _Check, value: Value, place: Place) -> str:
-        text = _text(check, value, place)
-        if text not in words and is_text(value):
-            meant = nearest(text, words)
-            way_out = f"did you mean {meant}?" if meant else f"write one of {', '.join(words)}"
-            check.fail(value, place, f"`{text[:MAX_SHOWN]}` is not one of its values; {way_out}")
-        return text
+def _made_of_text(make: Callable[[str], str]) -> _Reader:
+    def read_made(check: _Check, value: Value, place: Place) -> str:
+        if not _is_text(check, value, place):
+            return ""
+        try:
+            return make(value.value)
+        except ValueError as fault:
+            check.fail(value, place, str(fault))
+            return ""
 
-    return read_word
+    return read_made
 
 
 def _text(check: _Check, value: Value, place: Place) -> str:
-    if isinstance(value, Scalar) and is_text(value):
-        return str(value.value)
-    check.fail(value, place, "the value is not text; write it in quotes")
-    return ""
+    return str(value.value) if _is_text(check, value, place) else ""
+
+
+def _is_text(check: _Check, value: Value, place: Place) -> bool:
+    if is_text(value):
+        return True
+    way_out = "write it in quotes" if isinstance(value, Scalar) else "write one"
+    check.fail(value, place, f"the value is not text; {way_out}")
+    return False
+
+
+def _single(check: _Check, value: Value, place: Place) -> None:
+    if not isinstance(value, Scalar):
+        check.fail(value, place, "not a single value; write one, without fields and items")
 
 
 def _truth(check: _Check, value: Value, place: Place) -> bool:
@@ -241,13 +421,21 @@ def _whole_number(check: _Check, value: Value, place: Place) -> int:
     return found or 0
 
 
+_MADE_AS: Mapping[str, Callable[[Any], _Reader]] = {
+    "raw": lambda _: lambda _, value, __: value,
+    "single": lambda _: _single,
+    "each": lambda _: _each,
+    "blocks": lambda kind: _blocks(_of_type(kind.type.item_type)),
+    "refused": lambda kind: lambda check, value, place: check.fail(value, place, kind.extra["text"]),
+    "text": lambda kind: _made_of_text(kind.extra["read"]),
+}
 _MADE: Mapping[type[inspect.Type], Callable[[Any], _Reader]] = {
     inspect.StructType: _block,
-    inspect.Metadata: lambda kind: (lambda _, value, __: value) if kind.extra else _of_type(kind.type),
+    inspect.Metadata: _of_metadata,
     inspect.UnionType: _of_union,
-    inspect.ListType: lambda kind: _items(_of_type(kind.item_type), is_filled=bool(kind.min_length)),
-    inspect.DictType: lambda kind: _named(_of_type(kind.value_type)),
-    inspect.LiteralType: lambda kind: _word([str(each) for each in kind.values]),
+    inspect.ListType: _items,
+    inspect.DictType: _named,
+    inspect.LiteralType: lambda kind: _made_of_text(_of_words({each: each for each in kind.values})),
     inspect.StrType: lambda _: _text,
     inspect.BoolType: lambda _: _truth,
     inspect.IntType: lambda _: _whole_number,
@@ -255,24 +443,29 @@ _MADE: Mapping[type[inspect.Type], Callable[[Any], _Reader]] = {
 }
 
 
-def _places(shape: type[Shape], place: Place) -> Mapping[str, Sequence[Place]]:
-    """In which blocks each name is known."""
+@cache
+def _places(shape: type[msgspec.Struct]) -> Mapping[str, Sequence[Place]]:
+    """In which blocks of the shape each name is known."""
     places: dict[str, list[Place]] = {}
-    for name, where in _names(inspect.type_info(shape), place):
-        if where not in places.setdefault(name, []):
-            places[name].append(where)
+    for name, block in _names(inspect.type_info(shape), ()):
+        if block not in places.setdefault(name, []):
+            places[name].append(block)
     return places
 
 
 def _names(kind: inspect.Type, place: Place) -> Iterator[tuple[str, Place]]:
     if isinstance(kind, inspect.StructType):
         for each in kind.fields:
-            if each.name != _LINE:
+            if _is_of_others(each):
+                yield from _names(each.type, place)
+            elif each.name != _LINE:
                 yield each.encode_name, place
                 yield from _names(each.type, (*place, each.encode_name))
     elif isinstance(kind, inspect.UnionType):
         for each_type in kind.types:
             yield from _names(each_type, place)
+    elif isinstance(kind, inspect.Metadata):
+        yield from _names(kind.type, place)
     elif isinstance(kind, inspect.ListType):
         yield from _names(kind.item_type, place)
     elif isinstance(kind, inspect.DictType):

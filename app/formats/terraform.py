@@ -1,72 +1,242 @@
 """Resources `kafka_acl` of Terraform's Kafka provider (Mongey/kafka), in Terraform's JSON (`.tf.json`).
 
 HCL is not read: what a variable, a module, `count` or `for_each` makes of it, only Terraform can tell, and
-`terraform show -json` does. The provider's words are its own: Topic, TransactionalID, Literal, DescribeConfigs. It has
-no delegation tokens, no users, and none of the operations on them.
+`terraform show -json` does.
 """
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TextIO
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, TextIO
 
-from app.core.kafka.bindings import AclBinding, NewAcl
+from msgspec import field
+
+from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, Problem, acl_of
-from app.formats.json_walk import JsonWalk, Pairs
+from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, Problem
 from app.formats.quoting import json_quoted
-from app.formats.reading import Reading
+from app.formats.reading import Cluster, Place, Reading
+from app.formats.shapes import Blocks, Others, PassedOver, Raw, Refused, Shape, as_refused, as_text, read_shape
 from app.formats.source import Outline, Source
-from app.formats.words import spellings, word_of
-
-KIND = "kafka_acl"
-
-_OPERATIONS = spellings(AclOperation, up_to=AclOperation.IDEMPOTENT_WRITE)
-_RESOURCE_TYPES = {"Topic": "TOPIC", "Group": "GROUP", "Cluster": "CLUSTER", "TransactionalID": "TRANSACTIONAL_ID"}
-_PATTERN_TYPES = spellings(PatternType)
-_PERMISSION_TYPES = spellings(AclPermissionType)
-
-_TEXTS = ("resource_name", "acl_principal", "acl_host")
-_WORDS: Mapping[str, Mapping[str, str]] = {
-    "resource_type": _RESOURCE_TYPES,
-    "resource_pattern_type_filter": _PATTERN_TYPES,
-    "acl_operation": _OPERATIONS,
-    "acl_permission_type": _PERMISSION_TYPES,
-}
-_OPTIONAL = "resource_pattern_type_filter"
-_DEFAULT_PATTERN = "Literal"
-_ABOUT = ("provider", "depends_on", "lifecycle")
-"""What Terraform allows in any resource; it says nothing about the ACL."""
-_MANY = ("count", "for_each")
-_MODULE = (
-    f"`module`: it may hold `{KIND}` resources, which only Terraform can tell; give what `terraform show -json` prints"
+from app.formats.terraform_acls import (
+    ACL_FIELDS,
+    DEFAULT_PROVIDER,
+    KIND,
+    ONLY_TERRAFORM,
+    OPERATIONS,
+    PATTERN_TYPES,
+    PERMISSION_TYPES,
+    RESOURCE_TYPES,
+    TEMPLATE,
+    AclFields,
+    PatternTypeWord,
+    refusal_of_acls_in,
+    refusal_of_type,
 )
+from app.formats.terraform_show import is_shown, read_shown
+from app.formats.yaml_documents import Fields, Items, Value, fields, fields_of, line_of, scalar
+
+_RESOURCE_WORDS = {ResourceType[name]: word for word, name in RESOURCE_TYPES.items()}
+_PATTERN_WORDS = {PatternType[name]: word for word, name in PATTERN_TYPES.items()}
+_OPERATION_WORDS = {AclOperation[name]: word for word, name in OPERATIONS.items()}
+_PERMISSION_WORDS = {AclPermissionType[name]: word for word, name in PERMISSION_TYPES.items()}
+
 _HCL = "HCL, which only Terraform can evaluate; give what `terraform show -json` prints, or write it as .tf.json"
-
+_NOT_JSON = "not JSON; give what `terraform show -json` prints, or a .tf.json"
+_RAW_STATE = "a state as Terraform stores it; give what `terraform show -json` prints"
 _HCL_BEGINS = re.compile(
-    rb"^[ \t]*(?:resource|provider|terraform|variable|locals|module|data|output|moved|import)[ \t]*[\"{]", re.MULTILINE
+    rb"(?:\s|(?:#|//)[^\n]*(?:\n|\Z)|/\*.*?\*/)*+"
+    rb"(?P<block>(?:resource|data|ephemeral|action|provider|terraform|variable|locals|output|module|moved|import|removed"
+    rb"|check)\b(?:[ \t]*(?:\"[^\"\n]*\"|[\w-]+))*+[ \t]*\{)",
+    re.DOTALL,
 )
-_TOP = ("resource", "provider", "terraform", "variable", "locals", "module", "output", "format_version", "values")
-_TEMPLATE = re.compile(r"(\$+|%+)\{")
 _SIGN = re.compile(r"[$%](?=\{)")
+_PROVIDER = re.compile(r"[^\W\d][\w-]*(?:\.[^\W\d][\w-]*)?\Z")
 _NO_SLUG = re.compile(r"[^a-z0-9]+")
 _MAX_SLUG = 40
 
 
+def _evaluated(text: str) -> str:
+    value = _text_of(text)
+    if value is None:
+        raise ValueError(f"a template, and {ONLY_TERRAFORM}")
+    return value
+
+
+def _provider_of(text: str) -> str:
+    if _PROVIDER.match(text) is None:
+        raise ValueError(f"`{text[:MAX_SHOWN]}` is no provider configuration; write its name, or its name and alias")
+    return text
+
+
+_Text = Annotated[str, as_text(_evaluated)]
+_Many = Annotated[Any, as_refused(f"so there may be more than one ACL, or none, and {ONLY_TERRAFORM}")]
+_Module = Annotated[Any, as_refused(f"a module may hold `{KIND}` resources; give what `terraform show -json` prints")]
+_Ignored = Annotated[
+    Any, as_refused("so the ACL may be another one in the cluster; give what `terraform show -json` prints")
+]
+
+
+class _Body(Shape, kw_only=True):
+    """Of a block. `//` is a comment."""
+
+    comment: PassedOver = field(name="//", default=None)
+
+
+class _Lifecycle(_Body):
+    create_before_destroy: PassedOver = None
+    prevent_destroy: PassedOver = None
+    destroy: PassedOver = None
+    ignore_changes: _Ignored = None
+    replace_triggered_by: PassedOver = None
+    precondition: PassedOver = None
+    postcondition: PassedOver = None
+    action_trigger: PassedOver = None
+
+
+class _Acl(AclFields, kw_only=True):
+    comment: PassedOver = field(name="//", default=None)
+    resource_name: _Text
+    acl_principal: _Text
+    acl_host: _Text
+    resource_pattern_type_filter: PatternTypeWord = PATTERN_TYPES["Literal"]
+    provider: Annotated[str, as_text(_provider_of)] = DEFAULT_PROVIDER
+    count: _Many = None
+    for_each: _Many = None
+    depends_on: PassedOver = None
+    lifecycle: Blocks[_Lifecycle] = field(default_factory=list)
+    connection: PassedOver = None
+    provisioner: Raw = None
+
+
+class _Named(Shape):
+    """Blocks by their last label."""
+
+    bodies: Others[Raw] = field(default_factory=dict)
+
+
+class _Types(Shape):
+    kafka_acl: Blocks[dict[str, Blocks[Raw]]] = field(default_factory=list)
+    others: Others[Blocks[_Named]] = field(default_factory=dict)
+
+
+class _Terraform(_Body):
+    required_version: PassedOver = None
+    required_providers: PassedOver = None
+    provider_meta: PassedOver = None
+    experiments: PassedOver = None
+    language: PassedOver = None
+    backend: PassedOver = None
+    cloud: PassedOver = None
+    state_store: PassedOver = None
+    encryption: PassedOver = None
+
+
+class _Variable(_Body):
+    type: PassedOver = None
+    default: PassedOver = None
+    description: PassedOver = None
+    validation: PassedOver = None
+    sensitive: PassedOver = None
+    nullable: PassedOver = None
+    ephemeral: PassedOver = None
+    deprecated: PassedOver = None
+    const: PassedOver = None
+
+
+class _Output(_Body):
+    value: PassedOver
+    type: PassedOver = None
+    description: PassedOver = None
+    sensitive: PassedOver = None
+    ephemeral: PassedOver = None
+    deprecated: PassedOver = None
+    depends_on: PassedOver = None
+    precondition: PassedOver = None
+    postcondition: PassedOver = None
+
+
+class _Moved(_Body):
+    origin: PassedOver = field(name="from")
+    to: PassedOver
+
+
+class _Import(_Body):
+    to: PassedOver
+    id: PassedOver = None
+    identity: PassedOver = None
+    provider: PassedOver = None
+    for_each: PassedOver = None
+
+
+class _Removed(_Body):
+    origin: PassedOver = field(name="from")
+    lifecycle: PassedOver = None
+    connection: PassedOver = None
+    provisioner: PassedOver = None
+
+
+class _Check(_Body):
+    data: PassedOver = None
+    assertion: PassedOver = field(name="assert", default=None)
+
+
+_OfTypes = Blocks[dict[str, Blocks[_Named]]]
+
+
+class _Configuration(_Body):
+    """All blocks of a `.tf.json`."""
+
+    resource: Blocks[_Types] = field(default_factory=list)
+    data: _OfTypes = field(default_factory=list)
+    ephemeral: _OfTypes = field(default_factory=list)
+    action: _OfTypes = field(default_factory=list)
+    provider: Blocks[_Named] = field(default_factory=list)
+    locals: Blocks[_Named] = field(default_factory=list)
+    variable: Blocks[dict[str, Blocks[_Variable]]] = field(default_factory=list)
+    output: Blocks[dict[str, Blocks[_Output]]] = field(default_factory=list)
+    check: Blocks[dict[str, Blocks[_Check]]] = field(default_factory=list)
+    terraform: Blocks[_Terraform] = field(default_factory=list)
+    moved: Blocks[_Moved] = field(default_factory=list)
+    imports: Blocks[_Import] = field(name="import", default_factory=list)
+    removed: Blocks[_Removed] = field(default_factory=list)
+    module: Blocks[dict[str, _Module]] = field(default_factory=list)
+
+
+_BLOCKS = ("resource", "ephemeral", "action", "provider", "locals", "variable", "output", "check", "terraform", "moved",
+           "import", "removed", "module")  # fmt: skip
+_OF_RAW_STATES = ("lineage", "serial")
+
+
 def is_hcl(head: bytes) -> bool:
-    return _HCL_BEGINS.search(head) is not None
+    """Whether its first line that is neither blank nor a comment begins a block."""
+    return _HCL_BEGINS.match(head) is not None
 
 
 def is_terraform(outline: Outline) -> bool:
-    return not outline.is_list and (outline.has(*_TOP) or outline.has("data", kind="{"))
+    if any(outline.has(each, kind="{") or outline.has(each, kind="[") for each in _BLOCKS):
+        return True
+    if outline.has("data", kind="{") and not outline.has("kind"):
+        return True
+    return not outline.is_list and (
+        outline.has("format_version", "planned_values", *_OF_RAW_STATES) or outline.has("values", kind="{")
+    )
 
 
-def read_terraform(source: Source, _: Reading) -> Iterator[Entry]:
+def read_terraform(source: Source, reading: Reading) -> Iterator[Entry]:
     """The ACLs of a `.tf.json`, or of a state or plan as `terraform show -json` prints it. HCL is refused."""
-    if source.is_json:
-        yield from _entries(source.json())
-    else:
-        yield 1, [Problem(_HCL)]
+    if not source.is_json:
+        found = _HCL_BEGINS.match(source.head)
+        line = 1 if found is None else source.head.count(b"\n", 0, found.start("block")) + 1
+        yield line, [Problem(_NOT_JSON if found is None else _HCL)]
+        return
+    for document in source.documents():
+        if isinstance(document, Fields) and is_shown(document):
+            yield from read_shown(document, reading)
+        elif isinstance(document, Fields) and any(each in fields_of(document) for each in _OF_RAW_STATES):
+            yield line_of(document), [Problem(_RAW_STATE)]
+        else:
+            yield from _configuration(document, reading)
 
 
 def write_terraform(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -98,12 +268,6 @@ def resource_label(binding: AclBinding) -> str:
     return f"acl_{slug}_{binding.natural_key[:8].hex()}"
 
 
-_RESOURCE_WORDS = {ResourceType[name]: word for word, name in _RESOURCE_TYPES.items()}
-_PATTERN_WORDS = {PatternType[name]: word for word, name in _PATTERN_TYPES.items()}
-_OPERATION_WORDS = {AclOperation[name]: word for word, name in _OPERATIONS.items()}
-_PERMISSION_WORDS = {AclPermissionType[name]: word for word, name in _PERMISSION_TYPES.items()}
-
-
 def _check(binding: AclBinding) -> None:
     if binding.resource_type not in _RESOURCE_WORDS:
         raise FormatLimitError(binding, f"Terraform's Kafka provider has no ACLs on {binding.resource_type.name}")
@@ -119,117 +283,105 @@ def _quoted(text: str) -> str:
     return _SIGN.sub(r"\g<0>\g<0>", json_quoted(text))
 
 
-def _refuse_kind(kind: str) -> list[str]:
-    if "acl" not in kind or not ("kafka" in kind or "redpanda" in kind):
-        return []
-    return [f"`{kind[:MAX_SHOWN]}`: only resources of type `{KIND}` are read; write its ACL as one, or leave it out"]
-
-
-def _acl(given: Sequence[tuple[str, object]]) -> NewAcl | list[str]:
-    problems: list[str] = []
-    texts: dict[str, str] = {}
-    for field, value in given:
-        if field in _MANY:
-            problems.append(f"`{field}`: only Terraform can tell how many ACLs that makes; write each one out")
-        elif field not in (*_TEXTS, *_WORDS, *_ABOUT):
-            problems.append(f"`{field[:MAX_SHOWN]}`: there is no such field; remove it")
-        elif field in texts:
-            problems.append(f"`{field}`: the field comes more than once; write it once")
-        elif field not in _ABOUT and not isinstance(value, str):
-            problems.append(f"`{field}`: only a text in quotes can be read; write it out")
-            texts[field] = ""
-        elif isinstance(value, str):
-            texts[field] = value
-    texts.setdefault(_OPTIONAL, _DEFAULT_PATTERN)
-    problems += [f"`{each}`: the field is missing" for each in (*_TEXTS, *_WORDS) if each not in texts]
-    if problems:
-        return problems
-    words = {field: word_of(field, texts[field], known, problems) for field, known in _WORDS.items()}
-    if problems:
-        return problems
-    texts |= words
-    return acl_of(**{name: texts[_CALLED.get(name, name)] for name in AclBinding._fields}, called=_CALLED)
-
-
-_CALLED = {
-    "pattern_type": _OPTIONAL,
-    "principal": "acl_principal",
-    "host": "acl_host",
-    "operation": "acl_operation",
-    "permission_type": "acl_permission_type",
-}
-
-
-def _entries(walk: JsonWalk) -> Iterator[Entry]:
-    for line, name in walk.members():
-        if name in ("values", "planned_values"):
-            yield from _shown(line, walk.value())
-        elif name != "resource":
-            value = walk.value()
-            if name == "module" and value:
-                yield line, [_MODULE]
-        elif walk.next() != "{":
-            yield line, ["`resource`: write an object of types, names and resources"]
-            walk.value()
-        else:
-            yield from _written(walk)
-    walk.end()
-
-
-def _written(walk: JsonWalk) -> Iterator[Entry]:
-    for line, kind in walk.members():
-        if kind != KIND:
-            if problems := _refuse_kind(kind):
-                yield line, problems
-            walk.value()
-        elif walk.next() != "{":
-            yield line, [f"`{KIND}`: write an object of names and resources"]
-            walk.value()
-        else:
-            for name_line, _ in walk.members():
-                value = walk.value()
-                if isinstance(value, Pairs):
-                    given = [(field, _text_of(found)) for field, found in value if field != "//"]
-                    yield name_line, _acl(given)
-                else:
-                    yield name_line, ["not an object; write the fields of the resource"]
-
-
-def _shown(line: int, values: object) -> Iterator[Entry]:
-    """The ACLs of a state or of a plan. All of it is on one line, so a problem names the resource."""
-    modules = [_member(values, "root_module")]
-    while modules:
-        module = modules.pop()
-        modules += reversed(_listed(module, "child_modules"))
-        for resource in _listed(module, "resources"):
-            kind, address = str(_member(resource, "type")), str(_member(resource, "address"))
-            fields = _member(resource, "values")
-            found: NewAcl | list[str] = _refuse_kind(kind)
-            if kind == KIND:
-                given = [pair for pair in fields if pair[0] != "id"] if isinstance(fields, Pairs) else []
-                found = _acl(given)
-            if found:
-                yield line, [f"{address[:MAX_SHOWN]}: {each}" for each in found] if isinstance(found, list) else found
-
-
-def _member(value: object, name: str) -> object:
-    return dict(value).get(name) if isinstance(value, Pairs) else None
-
-
-def _listed(value: object, name: str) -> list[object]:
-    found = _member(value, name)
-    return found if isinstance(found, list) else []
-
-
-def _text_of(value: object) -> str | None:
-    """The text that Terraform takes it for; None if it is a template, or no text."""
-    if not isinstance(value, str):
-        return None
+def _text_of(value: str) -> str | None:
+    """The text that Terraform takes it for; None if it is a template."""
     parts = []
     at = 0
-    for found in _TEMPLATE.finditer(value):
+    for found in TEMPLATE.finditer(value):
         if len(found[1]) == 1:
             return None
         parts.append(f"{value[at : found.start()]}{found[1][1:]}{{")
         at = found.end()
     return unicodedata.normalize("NFC", "".join([*parts, value[at:]]))
+
+
+def _configuration(document: Value, reading: Reading) -> Iterator[Entry]:
+    """The ACLs of a `.tf.json`, whose outermost value is the body of a file, or a list of such bodies."""
+    names: set[str] = set()
+    for body in document.value if isinstance(document, Items) else [document]:
+        if not isinstance(body, Fields):
+            yield line_of(body), [Problem("not a mapping; write Terraform's blocks")]
+            continue
+        for block in body.value:
+            # Each on its own, so that one with a fault doesn't hide those of another.
+            try:
+                found = read_shape(_Configuration, fields([block], line_of(block[0])), reading)
+            except Refused as refused:
+                yield from ((line, [problem]) for line, problem in refused.faults)
+            else:
+                yield from _acls(found, names, reading)
+                yield from _pass_over(found, reading)
+
+
+def _acls(found: _Configuration, names: set[str], reading: Reading) -> Iterator[Entry]:
+    for types in found.resource:
+        for resources in types.kafka_acl:
+            for name, bodies in resources.items():
+                for body in bodies:
+                    yield from _acl(name, body, names, reading)
+        for kind, some in types.others.items():
+            yield from _pass_over_type(("resource", kind), kind, some, reading)
+
+
+def _acl(name: str, body: Value, names: set[str], reading: Reading) -> Iterator[Entry]:
+    place = ("resource", KIND, name)
+    if name in names:
+        yield line_of(body), [Problem("the resource comes more than once; give each a name of its own", place)]
+        return
+    names.add(name)
+    try:
+        resource = read_shape(_Acl, body, reading, place)
+    except Refused as refused:
+        yield from ((line, [problem]) for line, problem in refused.faults)
+        return
+    takes = reading.takes(Cluster(resource.provider), resource.line)
+    if isinstance(takes, Problem):
+        yield resource.line, [takes]
+    elif takes:
+        if resource.provisioner is not None:
+            reading.passed_over["provisioner"] += 1
+        yield resource.line, resource.acl()
+
+
+def _pass_over(found: _Configuration, reading: Reading) -> Iterator[Entry]:
+    """Counts what is passed over by name. Yields what can't be."""
+    for block, some in (("data", found.data), ("ephemeral", found.ephemeral), ("action", found.action)):
+        for types in some:
+            for kind, resources in types.items():
+                yield from _pass_over_type((block, kind), f"{block}.{kind}", resources, reading)
+    yield from _pass_over_bodies(("provider",), "provider", found.provider, _ONLY_KIND, reading)
+    yield from _pass_over_bodies(("locals",), "locals", found.locals, _ONLY_KIND, reading)
+    numbers = {
+        "variable": sum(map(len, found.variable)),
+        "output": sum(map(len, found.output)),
+        "check": sum(map(len, found.check)),
+        "terraform": len(found.terraform),
+        "moved": len(found.moved),
+        "import": len(found.imports),
+        "removed": len(found.removed),
+    }
+    reading.passed_over.update({name: number for name, number in numbers.items() if number})
+
+
+_ONLY_KIND = frozenset({KIND})
+"""Locals may have the fields of ACLs, for resources with `for_each`, which are refused."""
+
+
+def _pass_over_type(place: Place, name: str, resources: list[_Named], reading: Reading) -> Iterator[Entry]:
+    refusal = refusal_of_type(place[-1])
+    if refusal is None:
+        yield from _pass_over_bodies(place, name, resources, ACL_FIELDS, reading)
+    else:
+        yield resources[0].line, [Problem(refusal, place)]
+
+
+def _pass_over_bodies(
+    place: Place, name: str, some: list[_Named], names_of_acls: frozenset[str], reading: Reading
+) -> Iterator[Entry]:
+    for each in some:
+        for label, body in each.bodies.items():
+            if label != "//":
+                reading.passed_over[name] += 1
+            fault = refusal_of_acls_in(fields([(scalar(label, each.line), body)], each.line), names_of_acls, place)
+            if fault is not None:
+                yield line_of(body), [fault]

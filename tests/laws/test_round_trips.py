@@ -43,7 +43,7 @@ def beyond_strimzi(binding: AclBinding) -> bool:
 
 
 def beyond_terraform(binding: AclBinding) -> bool:
-    is_late = binding.operation in _LATE or binding.resource_type in _FEW_TYPES
+    is_late = binding.operation in _LATE or binding.resource_type is ResourceType.USER
     return is_late or any(unicodedata.normalize("NFC", each) != each for each in texts(binding))
 
 
