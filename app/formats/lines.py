@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import IO
 
+from app.formats.acl_entries import Problem
+
 MAX_LINE_BYTES = 1024 * 1024
 """The longest binding that can be kept fits, even with all of its characters escaped."""
 
@@ -39,20 +41,20 @@ def first_byte(stream: IO[bytes]) -> tuple[int, bytes]:
     return line, first
 
 
-def raw_lines(stream: IO[bytes], *, way_out: str) -> Iterator[tuple[int, bytes | list[str]]]:
+def raw_lines(stream: IO[bytes], *, way_out: str) -> Iterator[tuple[int, bytes | list[Problem]]]:
     """Each line with its number and its end, or what is wrong with it: too long, for which there is a `way_out`."""
     number = 0
     while line := stream.readline(MAX_LINE_BYTES):
         number += 1
         if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
-            yield number, [f"the line is longer than {MAX_LINE_BYTES} bytes; {way_out}"]
+            yield number, [Problem(f"the line is longer than {MAX_LINE_BYTES} bytes; {way_out}")]
             while line and not line.endswith(b"\n"):
                 line = stream.readline(MAX_LINE_BYTES)
         else:
             yield number, line
 
 
-def text_lines(stream: IO[bytes], *, way_out: str) -> Iterator[tuple[int, str | list[str]]]:
+def text_lines(stream: IO[bytes], *, way_out: str) -> Iterator[tuple[int, str | list[Problem]]]:
     """The same as text. Only a line feed ends a line; other characters that Python takes for ends may be in names."""
     for number, line in raw_lines(stream, way_out=way_out):
         if isinstance(line, list):
@@ -61,7 +63,7 @@ def text_lines(stream: IO[bytes], *, way_out: str) -> Iterator[tuple[int, str | 
         try:
             yield number, line.decode()
         except UnicodeDecodeError:
-            yield number, [NOT_UTF_8]
+            yield number, [Problem(NOT_UTF_8)]
 
 
 def append_whole(descriptor: int, lines: bytes, size: int) -> None:

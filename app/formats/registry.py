@@ -130,7 +130,7 @@ FORMATS = (
     AclFormat(
         "kafka-acls",
         "text that kafka-acls prints",
-        "no line ends and no terminal's escape sequences in names, principals and hosts; no `, host=` in hosts",
+        "in names, principals and hosts no line ends, no terminal's escape sequences, and none of the text's own words",
         None,
         read_kafka_acls_text,
         _bare(write_kafka_acls_text),

@@ -30,7 +30,12 @@ def texts(binding: AclBinding) -> tuple[str, str, str]:
 
 
 def beyond_kafka_acls(binding: AclBinding) -> bool:
-    return any(end in each for each in texts(binding) for end in "\n\r\x1b\x9b") or ", host=" in binding.host
+    words = ("(principal=", ", host=", ", operation=", "permissionType=")
+    return (
+        any(sign in each for each in texts(binding) for sign in ("\n", "\r", "\x1b", "\x9b", "ACLs for resource `"))
+        or any(word in each for each in (binding.principal, binding.host) for word in words)
+        or any(word in binding.resource_name for word in ("ResourcePattern(", ", name=", ", patternType="))
+    )
 
 
 def beyond_strimzi(binding: AclBinding) -> bool:

@@ -4,12 +4,14 @@ import random
 import re
 import time
 import unicodedata
+from contextlib import suppress
 
 import pytest
 
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import validate_new_acl
+from app.formats.lines import TextFault
 from app.formats.registry import FORMATS, AclFormat
 from tests.acl_sets import entries, plain_binding, recognised, written
 from tests.laws.test_round_trips import random_set, what_can_be_said
@@ -41,7 +43,8 @@ def test_no_damage_makes_a_reader_crash_or_give_what_is_no_acl(acl_format: AclFo
         draw = random.Random(seed)
         raw, _ = what_can_be_said(acl_format, random_set(seed))
         raw = damaged(raw, draw)
-        recognised(raw)
+        with suppress(TextFault):
+            recognised(raw)
         for line, found in entries(raw, acl_format):
             # YAML has more ends of lines than one.
             assert 1 <= line <= len(raw.decode(errors="replace").splitlines()) + 1
