@@ -9,13 +9,15 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TextIO
 
 from app.cli.commands import SETTINGS_HELP, add_data_dir
 from app.cli.database import EachSecond, database, named_database, settings_of
 from app.cli.progress import ProgressDisplay
-from app.client.acl_files import AclFile, open_acls
-from app.client.console import Warnings
+from app.client.acl_files import AclFile, AclFiles
+from app.client.console import Warnings, write_json
+from app.client.file_problems import problems_in
 from app.client.http.access import AccessFlags, access_flags, access_of, add_access_arguments
 from app.client.http.replies import ServiceError
 from app.client.http.service import Service
@@ -26,8 +28,10 @@ from app.core.kafka.errors import ApiException, StoreUnavailableException
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
 from app.formats.arguments import whole_number
 from app.formats.command_errors import CommandError, UsageError
-from app.formats.registry import FORMAT_NAMES, AclFormat, format_named
-from app.runtime.importing import ImportCounts, Importer, ImportOptions
+from app.formats.file_flags import add_file_flags, file_flags
+from app.formats.reading import FileSet
+from app.formats.registry import FORMAT_NAMES
+from app.runtime.importing import Importer, ImportOptions
 from app.settings.model import Settings
 from app.store.writing.bulk_store import PostgresBulkStore
 
@@ -90,23 +94,63 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "yielding to other processes (%(default)s)",
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
-    parser.add_argument(
-        "--format",
-        metavar="NAME",
-        type=_format,
-        help="the file's format (recognised from its content)",
-    )
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="how to print (%(default)s)")
+    add_file_flags(parser, "the file's")
     add_comment_argument(parser)
     add_access_arguments(parser, without="the ACLs go to the store itself")
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
     if _is_over_http(arguments):
-        out.write(f"{run_import_over_http(arguments)}\n")
-        return 0
-    with settings_of(arguments) as settings, named_database(settings):
-        out.write(f"{run_import(arguments, settings)}\n")
+        with problems_in(arguments.output, out):
+            result = run_import_over_http(arguments)
+    else:
+        with settings_of(arguments) as settings, named_database(settings), problems_in(arguments.output, out):
+            result = run_import(arguments, settings)
+    if arguments.output == "json":
+        sys.stderr.writelines(f"klamm import: {note}\n" for note in result.file_set.notes())
+        write_json(result.body(), out)
+    else:
+        out.writelines(f"{line}\n" for line in result.lines())
     return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportResult:
+    file_set: FileSet
+    created: int
+    there: int
+    changed: int | None = None
+    """How many of those that were there have got another end or owner; None if that is not known."""
+    repeated: int | None = None
+    """How many came more than once in the file; None if that is not known."""
+    ended: int
+    seconds: float
+    token: str | None
+
+    def lines(self) -> list[str]:
+        counts = [
+            f"created: {self.created}",
+            f"already there: {self.there}",
+            f"of these with another end or owner: {self.changed}" if self.changed else "",
+            "" if self.repeated is None else f"repeated in the file: {self.repeated}",
+            f"left out as their end has passed: {self.ended}" if self.ended else "",
+            f"seconds: {self.seconds:.1f}",
+            "" if self.token is None else f"token: {self.token}",
+        ]
+        return [*self.file_set.notes(), *filter(None, counts)]
+
+    def body(self) -> dict[str, object]:
+        return {
+            "created": self.created,
+            "already_there": self.there,
+            "changed": self.changed,
+            "repeated": self.repeated,
+            "ended": self.ended,
+            "seconds": round(self.seconds, 1),
+            "token": self.token,
+            **self.file_set.body(),
+        }
 
 
 def _is_over_http(arguments: argparse.Namespace) -> bool:
@@ -128,13 +172,13 @@ def _checked(arguments: argparse.Namespace) -> Iterator[tuple[AclFile, int, Prog
     """The file, and how many ACLs it has. Raises UsageError if any of them is wrong."""
     with (
         ProgressDisplay(sys.stderr, quiet=arguments.quiet) as progress,
-        open_acls(arguments.file, arguments.format) as file,
+        AclFiles(file_flags(arguments)).open(arguments.file) as file,
     ):
         progress.stage("checking", file.size)
         yield file, file.check(progress.done), progress
 
 
-def run_import_over_http(arguments: argparse.Namespace) -> str:
+def run_import_over_http(arguments: argparse.Namespace) -> ImportResult:
     began_at = time.monotonic()
     counts = HttpImportCounts()
     how_far = "nothing was written"
@@ -169,13 +213,17 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
             raise
         raise UsageError(f"{error}; {how_far}; {_MENDED}") from None
     warnings.print("klamm import", sys.stderr)
-    token = "" if counts.token is None else f"\ntoken: {counts.token}"
-    seconds = time.monotonic() - began_at
-    lines = f"created: {counts.created}\nalready there: {counts.there}\n{_ended(file.ended)}"
-    return f"{lines}seconds: {seconds:.1f}{token}"
+    return ImportResult(
+        file_set=file.file_set,
+        created=counts.created,
+        there=counts.there,
+        ended=file.ended,
+        seconds=time.monotonic() - began_at,
+        token=counts.token,
+    )
 
 
-def run_import(arguments: argparse.Namespace, settings: Settings) -> str:
+def run_import(arguments: argparse.Namespace, settings: Settings) -> ImportResult:
     began_at = time.monotonic()
     if arguments.rate:
         # Replicas on the same machine must go on deciding, and apply each record.
@@ -196,20 +244,23 @@ def run_import(arguments: argparse.Namespace, settings: Settings) -> str:
             _run(importer, file, total, each_second)
     except KeyboardInterrupt:
         raise ImportInterruptedError("interrupted; nothing was written") from None
-    return _summary(importer.counts, file.ended, time.monotonic() - began_at)
+    counts = importer.counts
+    return ImportResult(
+        file_set=file.file_set,
+        created=counts.created,
+        there=counts.there,
+        changed=counts.changed,
+        repeated=counts.repeated,
+        ended=file.ended,
+        seconds=time.monotonic() - began_at,
+        token=str(counts.token),
+    )
 
 
 def _principal(text: str) -> str:
     if ":" not in text or not text.isprintable():
         raise argparse.ArgumentTypeError(f"`{ascii(text)[1:-1]}` is not a principal such as User:admin")
     return text
-
-
-def _format(text: str) -> AclFormat:
-    try:
-        return format_named(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _run(importer: Importer, file: AclFile, total: int, each_second: EachSecond) -> None:
@@ -249,18 +300,6 @@ async def _until_stopped(importer: Importer, bindings: Iterator[NewAcl], each_se
 
 def _how_far(read: int, name: str, total: int) -> str:
     return f"{read:,} of the {total:,} ACLs in `{name}` are in the store"
-
-
-def _summary(counts: ImportCounts, ended: int, seconds: float) -> str:
-    changed = f"of these with another end or owner: {counts.changed}\n" if counts.changed else ""
-    return (
-        f"created: {counts.created}\nalready there: {counts.there}\n{changed}"
-        f"repeated in the file: {counts.repeated}\n{_ended(ended)}seconds: {seconds:.1f}\ntoken: {counts.token}"
-    )
-
-
-def _ended(count: int) -> str:
-    return f"left out as their end has passed: {count}\n" if count else ""
 
 
 def _login() -> str:

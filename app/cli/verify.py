@@ -77,13 +77,18 @@ def _proved_file(path: str) -> "FeedProof":
     """Raises UsageError, NoEventError, FeedDamagedError, and what reading the file raises."""
     from app.formats.feed_check import EventCheck  # noqa: PLC0415 - slow to load, as is all below
     from app.formats.feed_events import events_in  # noqa: PLC0415 - as above
+    from app.formats.lines import TextFault  # noqa: PLC0415 - as above
     from app.formats.registry import FEED, JSON_LINES, recognise  # noqa: PLC0415 - as above
     from app.formats.source import Source  # noqa: PLC0415 - as above
 
     check = EventCheck()
     with open(path, "rb") as raw:  # noqa: PTH123 - as it was named
         source = Source(raw)
-        likely = recognise(source)
+        try:
+            likely = recognise(source)
+        except TextFault:
+            # Whoever follows the events says what is damaged.
+            likely = None
         if likely not in (None, FEED, JSON_LINES):
             raise UsageError(
                 f"`{path}` is in the format {likely.name}, which has no ids, hashes and digest, so it can't be "

@@ -1,4 +1,4 @@
-"""Files of ACLs, for `klamm import`, `plan` and `apply`: opened, unpacked, checked, and read again."""
+"""Files of ACLs, for `klamm import`, `plan`, `apply` and `test`: opened, unpacked, checked, and read again."""
 
 import io
 import os
@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import filterfalse
@@ -15,24 +15,75 @@ from pathlib import Path
 from typing import IO
 
 from app.client.acl_filters import denies
+from app.client.file_problems import MAX_PROBLEMS, FileProblem, FilesError, shown_problem, unreadable
+from app.client.words import counted
 from app.core.kafka.bindings import KEEP, NewAcl
-from app.formats.acl_entries import Entry
-from app.formats.arguments import one_line
+from app.formats.acl_entries import Problem
 from app.formats.command_errors import UsageError
+from app.formats.file_flags import NO_FLAGS, FileFlags
 from app.formats.reading import FileSet
-from app.formats.registry import AclFormat, format_named, read_entries
+from app.formats.registry import AclFormat, Unrecognised, format_named, read_entries
 from app.formats.source import Source
 
 STANDARD_INPUT = "-"
-MAX_PROBLEMS = 20
-"""Reading stops after the line that reaches this."""
-
 MAX_COPIED_BYTES = 1024**3
 """Of a pipe, a device or standard input, which is copied to be read more than once; some million ACLs."""
 
-_MAX_PROBLEM_CHARACTERS = 400
 _BUFFER_BYTES = 256 * 1024
 _ENTRIES_BETWEEN_REPORTS = 1_000
+
+
+class AclFiles:
+    """The files of one command. They are read as one set, and what is wrong with them is told together."""
+
+    def __init__(self, flags: FileFlags = NO_FLAGS) -> None:
+        """Raises UsageError."""
+        self.file_set = FileSet(flags.pass_over, flags.of_cluster)
+        self.format = None if flags.format_name is None else format_given(flags.format_name)
+        self._problems: list[FileProblem] = []
+        self._stopped: str | None = None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether enough is wrong, so that nothing more is read."""
+        return self._stopped is not None
+
+    def fail(self, problem: FileProblem) -> None:
+        if self._stopped is None:
+            self._problems.append(problem)
+            if len(self._problems) >= MAX_PROBLEMS:
+                self._stopped = problem.file
+
+    def check(self) -> None:
+        """Raises FilesError with all that is wrong with what was read, also if it has no ACLs."""
+        readings = self.file_set.readings.values()
+        # INVARIANT: files without any ACL are never taken as a wish to have none.
+        if not self._problems and not any(each.acls for each in readings):
+            for each in readings:
+                self.fail(FileProblem(each.file, 1, None, each.refusal()))
+        if self._problems:
+            raise FilesError(self._problems, self._stopped)
+
+    @contextmanager
+    def open(self, path: str, *, is_in_folder: bool = False) -> Iterator["AclFile"]:
+        """`-` is standard input. Raises FilesError if it can't be opened, or copied.
+
+        A file in a folder may have another format than the one that is given, if its content shows that.
+        """
+        if path == STANDARD_INPUT:
+            with _kept("<standard input>", sys.stdin.buffer) as (name, raw):
+                yield AclFile(name, raw, self)
+            return
+        try:
+            source = Path(path).open("rb", _BUFFER_BYTES)  # noqa: SIM115 - closed below
+        except OSError as error:
+            raise unreadable(path, error) from None
+        with source:
+            if stat.S_ISREG(os.fstat(source.fileno()).st_mode):
+                yield AclFile(path, source, self, is_in_folder=is_in_folder)
+                return
+            with _kept(path, source) as (name, raw):
+                yield AclFile(name, raw, self)
 
 
 class AclFile:
@@ -41,35 +92,49 @@ class AclFile:
     ACLs whose end has passed are skipped, as nobody wants them any more. `ended` counts them.
     """
 
-    def __init__(self, name: str, raw: IO[bytes], given: AclFormat | None = None, files: FileSet | None = None) -> None:
+    def __init__(self, name: str, raw: IO[bytes], files: AclFiles, *, is_in_folder: bool = False) -> None:
         self.name = name
         self._raw = raw
-        self._given = given
-        self._files = files or FileSet()
+        self._files = files
+        self._given = None if is_in_folder else files.format
+        self._otherwise = files.format
         self.size = os.fstat(raw.fileno()).st_size
         """In bytes, packed if the file is."""
-        self._denials = 1
-        """How many of its ACLs deny; 1 until that is known."""
-        self._checked = False
+        self._denials = 0
+        """How many of its ACLs deny."""
+        self._checked: int | None = None
+        """How many ACLs the check has found, with those that have ended."""
         self._now = datetime.fromtimestamp(time.time(), UTC)
         self.ended = 0
+        self.line = 0
+        """Where the last ACL begins."""
+
+    @property
+    def file_set(self) -> FileSet:
+        return self._files.file_set
 
     @property
     def position(self) -> int:
         return self._raw.tell()
 
-    def check(self, report: Callable[[int], None]) -> int:
-        """Returns the number of ACLs, repeats included; `report` gets the position now and then. Raises UsageError."""
+    def check(self, report: Callable[[int], None] = lambda _: None) -> int:
+        """Returns the number of ACLs, repeats included; `report` gets the position now and then.
+
+        Raises FilesError with all that is wrong, also if there are no ACLs.
+        """
         at = self._denials = 0
         for at, acl in enumerate(self.acls(), 1):
             self._denials += denies(acl)
             if at % _ENTRIES_BETWEEN_REPORTS == 0:
                 report(self.position)
-        self._checked = True
+        self._files.check()
+        self._checked = at + self.ended
         return at
 
     def additions(self) -> Iterator[NewAcl]:
         """The ACLs to be added, every DENY first. Raises UsageError, also if the file has changed since the check."""
+        if self._checked is None:
+            self.check()
         # INVARIANT: what only adds removes no end or owner, as an older export that says there is none would.
         return map(_adding, self._denials_first())
 
@@ -82,31 +147,46 @@ class AclFile:
         yield from filterfalse(denies, self.acls())
 
     def acls(self) -> Iterator[NewAcl]:
-        """The ACLs in file order. Raises UsageError at its end with the first problems, each with its line."""
-        problems: list[str] = []
-        self.ended = 0
-        for line, found in self._entries():
-            if not isinstance(found, NewAcl):
-                if self._checked:
-                    why = one_line(found[0], _MAX_PROBLEM_CHARACTERS)
-                    raise UsageError(f"{self.name}:{line}: the file changed while it was being read ({why})")
-                problems += [f"{self.name}:{line}: {one_line(each, _MAX_PROBLEM_CHARACTERS)}" for each in found]
-                if len(problems) >= MAX_PROBLEMS:
-                    problems.append(f"{self.name}: the check stopped here; there may be more")
-                    break
-            elif isinstance(found.expires_at, datetime) and found.expires_at <= self._now:
-                self.ended += 1
-            else:
-                yield found
-        if problems:
-            raise UsageError("nothing was written; fix this first:", *problems)
+        """The ACLs in file order. What is wrong goes to the set of files.
 
-    def _entries(self) -> Iterator[Entry]:
+        Raises UsageError if the file was checked and is now another one.
+        """
+        count = self.ended = 0
+        reading = self._files.file_set.reading(self.name)
         try:
-            yield from read_entries(Source(self._raw), self._files.reading(self.name), self._given)
+            for line, found in read_entries(Source(self._raw), reading, self._given, otherwise=self._otherwise):
+                if not isinstance(found, NewAcl):
+                    self._fail(line, found)
+                    if self._files.is_stopped:
+                        return
+                    continue
+                count += 1
+                if isinstance(found.expires_at, datetime) and found.expires_at <= self._now:
+                    self.ended += 1
+                else:
+                    self.line = line
+                    yield found
         except (OSError, EOFError, zlib.error) as error:
-            why = error.strerror if isinstance(error, OSError) and error.strerror else "it is damaged"
-            raise UsageError(f"`{self.name}` can't be read ({why})") from None
+            fault = unreadable(self.name, error)
+            if self._checked is not None:
+                raise fault from None
+            self._files.fail(fault.problem)
+        reading.acls = count
+        # INVARIANT: nothing that came after the check, such as a DENY behind those that were read, is lost in silence.
+        if self._checked is not None and count != self._checked:
+            raise self._changed(f"it has {counted(count)}, not {self._checked}")
+
+    def _fail(self, line: int, problems: Sequence[Problem]) -> None:
+        if self._checked is not None:
+            about = "it " if isinstance(problems[0], Unrecognised) else ""
+            raise self._changed(f"{about}{problems[0]}", line)
+        for each in problems:
+            field = ".".join(getattr(each, "place", ())) or None
+            whole = isinstance(each, Unrecognised)
+            self._files.fail(FileProblem(self.name, line, field, shown_problem(each), is_of_whole=whole))
+
+    def _changed(self, why: str, line: int = 1) -> UsageError:
+        return UsageError(f"{self.name}:{line}: the file changed while it was being read ({shown_problem(why)})")
 
 
 def _adding(acl: NewAcl) -> NewAcl:
@@ -124,26 +204,7 @@ def format_given(name: str) -> AclFormat:
 
 
 @contextmanager
-def open_acls(path: str, given: AclFormat | None = None) -> Iterator[AclFile]:
-    """`-` is standard input. Without `given`, the content decides the format. Raises UsageError."""
-    if path == STANDARD_INPUT:
-        with _kept("<standard input>", sys.stdin.buffer, given) as file:
-            yield file
-        return
-    try:
-        source = Path(path).open("rb", _BUFFER_BYTES)  # noqa: SIM115 - closed below
-    except OSError as error:
-        raise UsageError(f"`{path}` can't be read ({error.strerror})") from None
-    with source:
-        if stat.S_ISREG(os.fstat(source.fileno()).st_mode):
-            yield AclFile(path, source, given)
-            return
-        with _kept(path, source, given) as file:
-            yield file
-
-
-@contextmanager
-def _kept(name: str, source: IO[bytes], given: AclFormat | None) -> Iterator[AclFile]:
+def _kept(name: str, source: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
     """A copy of what can't be read twice: a pipe, a device, standard input."""
     # Without a buffer, nothing is left that its end would have to write to a full disk.
     with tempfile.TemporaryFile(buffering=0) as kept:
@@ -158,7 +219,7 @@ def _kept(name: str, source: IO[bytes], given: AclFormat | None) -> Iterator[Acl
                 f"`{name}` goes on after {MAX_COPIED_BYTES:,} bytes, more than is read of what is no file; write it to "
                 "a file, and name that"
             ) from None
-        yield AclFile(name, io.BufferedReader(kept, _BUFFER_BYTES), given)
+        yield name, io.BufferedReader(kept, _BUFFER_BYTES)
 
 
 class _TooLongError(Exception):

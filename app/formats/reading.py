@@ -4,12 +4,17 @@ INVARIANT: nothing is passed over in silence. A reader that leaves something out
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.formats.acl_entries import Problem
+from app.core.spelling import printable
+from app.formats.acl_entries import MAX_SHOWN, Problem
 
 Place = tuple[str, ...]
+
+_NAMES_SHOWN = 20
+"""In a line of the output."""
 
 
 class Cluster(NamedTuple):
@@ -19,13 +24,11 @@ class Cluster(NamedTuple):
     namespace: str | None = None
 
     def __str__(self) -> str:
-        return self.name or "" if self.namespace is None else f"{self.namespace}/{self.name or ''}"
+        text = self.name or "" if self.namespace is None else f"{self.namespace}/{self.name or ''}"
+        return text[:MAX_SHOWN]
 
     def may_be(self, other: "Cluster") -> bool:
         return all(mine is None or its is None or mine == its for mine, its in zip(self, other, strict=True))
-
-    def with_what_it_says(self, other: "Cluster") -> "Cluster":
-        return Cluster(*(mine if its is None else its for mine, its in zip(self, other, strict=True)))
 
 
 def cluster_named(text: str) -> Cluster:
@@ -46,15 +49,21 @@ class FileSet:
         self.of_cluster = None if of_cluster is None else cluster_named(of_cluster)
         self.readings: dict[str, Reading] = {}
         """The last reading of each file, by its name."""
-        self.cluster = Cluster()
-        """The one that the files have named so far."""
-        self.first_place = ""
-        """Where they first named one."""
+        self._said: dict[str, tuple[Cluster, str]] = {}
+        """The first cluster that said its name, and that said its namespace, and where."""
 
     def reading(self, file: str) -> "Reading":
         """Begins to read this file, perhaps once more."""
         self.readings[file] = reading = Reading(self, file)
         return reading
+
+    def conflict(self, cluster: Cluster, place: str) -> tuple[Cluster, str] | None:
+        """Another cluster of these files, and its place. Without one, the next ones must be of this."""
+        for part in (part for part in Cluster._fields if getattr(cluster, part) is not None):
+            first, _ = said = self._said.setdefault(part, (cluster, place))
+            if getattr(first, part) != getattr(cluster, part):
+                return said
+        return None
 
     def passed_over(self) -> Counter[str]:
         """What was passed over by name, in all files: how often each kind, type, block or field was."""
@@ -64,10 +73,27 @@ class FileSet:
         """How many resources were left out for being of another cluster than `of_cluster`, by its name."""
         return sum((each.other_clusters for each in self.readings.values()), Counter())
 
+    def without_acls(self) -> list[str]:
+        """The files that were read and have no ACLs, of no cluster."""
+        return [each.file for each in self.readings.values() if not each.acls and not each.other_clusters]
+
     def unmet(self) -> list[str]:
         """The places of `pass_over` that no file has."""
         met = {place for each in self.readings.values() for place in each.met}
         return sorted(self.pass_over - met)
+
+    def notes(self) -> list[str]:
+        """What nobody may miss who relies on these files, a line each. Harmless to a terminal."""
+        return _notes(self.passed_over(), self.other_clusters(), self.without_acls(), self.unmet())
+
+    def body(self) -> dict[str, object]:
+        """The same for programs."""
+        return {
+            "passed_over": dict(self.passed_over()),
+            "of_other_clusters": dict(self.other_clusters()),
+            "without_acls": self.without_acls(),
+            "pass_over_in_no_file": self.unmet(),
+        }
 
 
 @dataclass(slots=True)
@@ -79,6 +105,11 @@ class Reading:
     passed_over: Counter[str] = field(default_factory=Counter)
     other_clusters: Counter[str] = field(default_factory=Counter)
     met: set[str] = field(default_factory=set)
+    format_name: str = ""
+    """As what it is read; empty if that is not known, or nothing is in it."""
+    acls: int = 0
+    """How many it has, repeats included; whoever reads it counts them."""
+    _refused: set[Cluster] = field(default_factory=set)
 
     def passes_over(self, place: Place) -> bool:
         """Whether a person said to pass this field over."""
@@ -92,22 +123,65 @@ class Reading:
         return True
 
     def takes(self, cluster: Cluster, line: int) -> bool | Problem:
-        """Whether what is of this cluster is to be read; a Problem where it can't be told, or is of a second one."""
-        files = self.files
-        if files.of_cluster is not None:
-            wanted = files.of_cluster
-            if any(mine is not None and its is None for mine, its in zip(wanted, cluster, strict=True)):
-                return Problem(f"it says of no cluster, so it may not be of `{wanted}`; leave out --of-cluster")
-            if wanted.may_be(cluster):
-                return True
-            self.other_clusters[str(cluster)] += 1
+        """Whether what is of this cluster is to be read; a Problem where it can't be told, or is of a second one.
+
+        Of a second one there is one Problem; the rest of it is not read.
+        """
+        if cluster in self._refused:
             return False
-        if not files.cluster.may_be(cluster):
-            return Problem(
-                f"it is of the cluster `{cluster}`, but {files.first_place} is of `{files.cluster}`; read those of one "
-                f"cluster: --of-cluster {files.cluster}"
-            )
-        if any(cluster) and not any(files.cluster):
-            files.first_place = f"{self.file}:{line}" if self.file else f"line {line}"
-        files.cluster = files.cluster.with_what_it_says(cluster)
-        return True
+        if self.files.of_cluster is not None:
+            return self._is_wanted(cluster, self.files.of_cluster)
+        conflict = self.files.conflict(cluster, f"{self.file}:{line}" if self.file else f"line {line}")
+        if conflict is None:
+            return True
+        self._refused.add(cluster)
+        first, place = conflict
+        return Problem(
+            f"it is of the cluster `{cluster}`, but {place} is of `{first}`; read those of one cluster: --of-cluster "
+            f"{first}"
+        )
+
+    def _is_wanted(self, cluster: Cluster, wanted: Cluster) -> bool | Problem:
+        if any(mine is not None and its is None for mine, its in zip(wanted, cluster, strict=True)):
+            return Problem(f"it does not say its cluster, so it may not be of `{wanted}`; leave out --of-cluster")
+        if wanted.may_be(cluster):
+            return True
+        self.other_clusters[str(cluster)] += 1
+        return False
+
+    def refusal(self) -> str:
+        """Why it is refused if no file has any ACL."""
+        if not self.format_name:
+            return "it is empty"
+        about = "; ".join(_notes(self.passed_over, self.other_clusters))
+        if self.other_clusters:
+            return f"it holds no ACLs of `{self.files.of_cluster}` ({about})"
+        return (
+            f"it holds no ACLs in the format {self.format_name}{about and f' ({about})'}; if they are in another one, "
+            "name it with --format"
+        )
+
+
+def _notes(
+    passed_over: Counter[str], other_clusters: Counter[str], without_acls: Sequence[str] = (), unmet: Sequence[str] = ()
+) -> list[str]:
+    return [
+        f"{title}: {_enumerated(names)}"
+        for title, names in (
+            ("passed over", _counted(passed_over)),
+            ("left out, of other clusters", _counted(other_clusters, "of ")),
+            ("without ACLs", without_acls),
+            ("no file has what --pass-over names", unmet),
+        )
+        if names
+    ]
+
+
+def _counted(counts: Counter[str], of: str = "") -> list[str]:
+    """The most frequent one first."""
+    return [f"{count} {of}{name}" for name, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))]
+
+
+def _enumerated(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(printable(each, MAX_SHOWN) for each in names[:_NAMES_SHOWN]) + more

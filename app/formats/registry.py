@@ -8,7 +8,7 @@ from typing import TextIO
 
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import KafkaCode
-from app.core.spelling import did_you_mean
+from app.core.spelling import nearest
 from app.formats.acl_csv import is_csv, read_csv, write_csv
 from app.formats.acl_entries import MAX_SHOWN, VAGUE, Entry, FormatLimitError, Problem
 from app.formats.acl_json import (
@@ -209,48 +209,84 @@ def recognise(source: Source) -> AclFormat | None:
     found = next((acl_format for acl_format, is_this in _TEXTS if is_this(source.head)), None)
     if found is not None or _stranger(source.head) is not None:
         return found
-    try:
-        outline = source.outline
-    except json.JSONDecodeError as fault:
-        raise TextFault(fault.lineno, not_json(fault)) from None
+    outline = _outline(source)
     if outline is None:
         return None
     return next((each for each in (FEED, *FORMATS) if each.recognised is not None and each.recognised(outline)), None)
 
 
-def read_entries(source: Source, reading: Reading, given: AclFormat | None = None) -> Iterator[Entry]:
-    """The entries of a file. Unless a format is `given`, it is recognised.
+def _outline(source: Source) -> Outline | None:
+    try:
+        return source.outline
+    except json.JSONDecodeError as fault:
+        raise TextFault(fault.lineno, not_json(fault)) from None
+    except (ValueError, RecursionError):
+        raise TextFault(1, _TOO_LONG_OR_DEEP) from None
 
-    What can't be read, or is in no known format, is an entry as well: the last one. Raises OSError, EOFError or
-    zlib.error if the file can't be read or unpacked.
+
+def read_entries(
+    source: Source, reading: Reading, given: AclFormat | None = None, *, otherwise: AclFormat | None = None
+) -> Iterator[Entry]:
+    """The entries of a file: in the format that is `given`, else in its own, or `otherwise` if it shows none.
+
+    What can't be read is an entry as well, the last one; that the file is in no known format is one Unrecognised. An
+    empty file has none. Raises OSError, EOFError or zlib.error if the file can't be read or unpacked.
     """
     try:
-        found = given or recognise(source)
-        if found is None:
-            yield 1, [Problem(unrecognised(source))]
-        else:
+        found = given or _recognised(source, otherwise)
+        if found is not None:
+            reading.format_name = found.name
             yield from found.read(source, reading)
+        elif text := _unrecognised(source):
+            yield 1, [Unrecognised(text)]
     except json.JSONDecodeError as fault:
         yield fault.lineno, [Problem(not_json(fault))]
     except TextFault as fault:
         yield fault.line, [Problem(str(fault))]
     except (ValueError, RecursionError):
-        yield 1, [Problem("a number is too long, or the nesting is too deep")]
+        yield 1, [Problem(_TOO_LONG_OR_DEEP)]
 
 
-def unrecognised(source: Source) -> str:
-    """The refusal of a file in no known format, to follow its name."""
+def _recognised(source: Source, otherwise: AclFormat | None) -> AclFormat | None:
+    try:
+        found = recognise(source)
+    except TextFault:
+        if otherwise is None:
+            raise
+        return otherwise
+    # INVARIANT: what is known for something else, such as a table for people, is not read as what it is not.
+    return otherwise if found is None and _stranger(source.head) is None and not source.is_empty else found
+
+
+class Unrecognised(Problem):
+    """That a file is in no known format; the text follows the name of the file."""
+
+    __slots__ = ()
+
+
+def _unrecognised(source: Source) -> str:
+    """The refusal of a file in no known format, to follow its name; empty if nothing is in the file.
+
+    Raises as `read_entries` catches it if the file is broken, which is then the likelier cause.
+    """
     told = _stranger(source.head)
-    if told is not None:
-        return told
-    outline = source.outline
+    if told is not None or source.is_empty:
+        return told or ""
+    outline = _outline(source)
     names = list(outline.fields) if outline is not None else []
-    way_out = f"name its format with --format: {', '.join(FORMAT_NAMES)}"
-    if not names:
-        return f"is in no format that Klamm recognises; {way_out}"
-    shown = ", ".join(f"`{each[:MAX_SHOWN]}`" for each in names[:_NAMES_SHOWN])
-    meant = next((hint for each in names if (hint := did_you_mean(each, _TOP_NAMES))), "")
-    return f"begins with the fields {shown}, as no format does that Klamm recognises{meant}; {way_out}"
+    if names or source.is_json:
+        for _ in source.documents():
+            pass
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    are = "field is" if len(names) == 1 else "fields are"
+    about = f": its outermost {are} {', '.join(map(_with_known, names[:_NAMES_SHOWN]))}{more}" if names else ""
+    return f"is in no format that Klamm recognises{about}; name its format with --format: {', '.join(FORMAT_NAMES)}"
+
+
+def _with_known(name: str) -> str:
+    """The name, and which one was probably meant."""
+    meant = nearest(name, _TOP_NAMES, likeness=_ALIKE)
+    return f"`{name[:MAX_SHOWN]}`{f' (did you mean `{meant}`?)' if meant not in (None, name) else ''}"
 
 
 def _stranger(head: bytes) -> str | None:
@@ -258,6 +294,8 @@ def _stranger(head: bytes) -> str | None:
     return told or next((text for text, beginning in _TABLES.items() if beginning.match(head) is not None), None)
 
 
+_TOO_LONG_OR_DEEP = "a number is too long, or the nesting is too deep"
 _NAMES_SHOWN = 5
+_ALIKE = 0.75
 _TOP_NAMES = ("bindings", "matches", "data", "resource", "values", "planned_values", "apiVersion", "kind")
 """The fields at the top by which files of JSON and YAML are recognised."""

@@ -89,6 +89,11 @@ class Source:
         yield walk.tree()
         walk.end()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it but white space, comments of YAML, and null. Raises as `outline` does."""
+        return not self.is_json and self.outline == Outline()
+
     @cached_property
     def outline(self) -> Outline | None:
         """None if the content is neither JSON nor YAML. Raises TextFault and JSONDecodeError where it is broken."""
@@ -105,6 +110,9 @@ class Source:
             # What ends at the end of the line goes on in the next one.
             is_lines = fault.pos < len(line) and line.startswith('{"') and following.startswith('{"')
             return Outline(is_lines=True) if is_lines else _of_walk(self.json())
+        except (ValueError, RecursionError):
+            # A number or a nesting that nobody means; whoever reads the line says so.
+            return Outline(is_lines=True) if following.startswith('{"') else _of_walk(self.json())
         if end == len(line) and isinstance(first, Pairs):
             fields, texts = _of_pairs(first)
             return Outline(fields, texts, is_lines=bool(following))
@@ -125,7 +133,8 @@ class Source:
         except TextFault:
             if _LOOKS_LIKE_YAML.match(first_line) is not None or first_line.startswith("#"):
                 raise
-        return None
+            return None
+        return Outline()
 
 
 def _two_lines(stream: IO[bytes]) -> tuple[str, str]:

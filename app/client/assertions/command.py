@@ -8,6 +8,7 @@ from typing import TextIO
 
 from app.client.assertions.files import CONFIGS, Test, TestFile, read_tests
 from app.client.assertions.output import MAX_WITNESSES, Outcome, Report, print_report, write_json_report, write_junit
+from app.client.file_problems import problems_in
 from app.client.http.access import AccessFlags, access_flags, access_of, add_access_arguments
 from app.client.http.service import Service
 from app.client.plan.command import read_state
@@ -18,6 +19,7 @@ from app.core.kafka.configs import SUPER_USERS, AuthorizerConfig, parse_configs
 from app.core.kafka.errors import InvalidRequestException
 from app.core.spelling import did_you_mean
 from app.formats.command_errors import UsageError
+from app.formats.file_flags import add_file_flags, file_flags
 from app.formats.registry import FORMAT_NAMES
 
 DESCRIPTION = (
@@ -51,9 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="extend",
         help="the ACLs, in any format that import reads: files, folders (all files in them), or - for standard input",
     )
-    parser.add_argument(
-        "--format", metavar="NAME", help=f"the ACLs' format, if it is not recognised: {', '.join(FORMAT_NAMES)}"
-    )
+    add_file_flags(parser, "the ACLs'", FORMAT_NAMES)
     parser.add_argument(
         "--config",
         metavar="NAME=VALUE",
@@ -75,10 +75,12 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     calls = access_flags(arguments) != AccessFlags()
     if calls is (arguments.acls is not None):
         raise UsageError("give the ACLs as --acls FILE, or name a service with --klamm URL and --as PRINCIPAL")
-    if calls and (given or arguments.format is not None):
-        raise UsageError(f"{'--config' if given else '--format'} only works with --acls; leave it out to ask a service")
-    files = _read_all(arguments.files)
-    report = _of_service(arguments, files) if calls else _of_files(arguments, files, given)
+    offline = ["--config"] if given else file_flags(arguments).flags
+    if calls and offline:
+        raise UsageError(f"{offline[0]} only works with --acls; leave it out to ask a service")
+    with problems_in(arguments.output, out):
+        files = _read_all(arguments.files)
+        report = _of_service(arguments, files) if calls else _of_files(arguments, files, given)
     if arguments.junit is not None:
         _save(arguments.junit, report)
     if arguments.output == "json":
@@ -98,7 +100,7 @@ def _read_all(paths: Sequence[str]) -> list[TestFile]:
 
 
 def _of_files(arguments: argparse.Namespace, files: Sequence[TestFile], given: Mapping[str, str]) -> Report:
-    wanted = read_wanted(arguments.acls, arguments.format)
+    wanted = read_wanted(arguments.acls, file_flags(arguments))
     wanted.print_sources("klamm test", sys.stderr)
     asserted = AssertedAcls(wanted.acls, _assertions(files))
     outcomes = _outcomes(asserted, ((each, _parsed({**each.configs, **given})) for each in files))
@@ -106,7 +108,7 @@ def _of_files(arguments: argparse.Namespace, files: Sequence[TestFile], given: M
     named = arguments.acls[0] if len(arguments.acls) == 1 else f"{len(arguments.acls)} files and folders"
     about = f"{counted(len(wanted.acls))} of {named}"
     notes = [_SUPER_USERS_UNKNOWN] if unnamed else []
-    return Report(outcomes, about, [*notes, *_strangers(asserted, files)])
+    return Report(outcomes, about, [*wanted.file_set.notes(), *notes, *_strangers(asserted, files)])
 
 
 def _of_service(arguments: argparse.Namespace, files: Sequence[TestFile]) -> Report:

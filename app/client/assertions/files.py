@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.client.acl_files import MAX_PROBLEMS
 from app.client.assertions.sentences import SHAPE, Parts, Word, assertions_of, parse_sentence, word_of
+from app.client.file_problems import MAX_PROBLEMS, FileProblem, FilesError, unreadable
 from app.core.access.assertions import Assertion
 from app.core.kafka.configs import ALLOW_EVERYONE, SUPER_USERS, validate_config
 from app.core.kafka.errors import InvalidRequestException
 from app.core.spelling import did_you_mean
-from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 from app.formats.lines import TextFault
 from app.formats.yaml_documents import (
@@ -58,22 +57,22 @@ class TestFile:
 
 
 def read_tests(path: str) -> TestFile:
-    """Raises UsageError with the first faults, each with its line."""
+    """Raises UsageError; FilesError with the first faults, each with its line."""
     reader = _Reader(path)
     try:
         with Path(path).open("rb") as file:
             for document in read_documents(file):
                 reader.take(document)
     except OSError as error:
-        raise UsageError(f"`{path}` can't be read ({error.strerror})") from None
+        raise unreadable(path, error) from None
     except TextFault as fault:
         reader.fail(fault.line, str(fault))
     if not reader.problems and not reader.tests:
         # INVARIANT: a file without tests never counts as one that holds.
         reader.fail(1, "the file has no tests; write a list of sentences, such as - User:alice may READ topic:orders")
     if reader.problems:
-        more = ["there may be more"] if len(reader.problems) > MAX_PROBLEMS else []
-        raise UsageError("fix this first:", *reader.problems[:MAX_PROBLEMS], *more)
+        stopped = path if len(reader.problems) > MAX_PROBLEMS else None
+        raise FilesError(reader.problems[:MAX_PROBLEMS], stopped, title="fix this first:")
     return TestFile(path, reader.configs, reader.tests)
 
 
@@ -82,10 +81,10 @@ class _Reader:
     path: str
     tests: list[Test] = field(default_factory=list)
     configs: dict[str, str] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    problems: list[FileProblem] = field(default_factory=list)
 
     def fail(self, line: int, text: str) -> None:
-        self.problems.append(one_line(f"{self.path}:{line}: {text}"))
+        self.problems.append(FileProblem(self.path, line, None, text))
 
     def take(self, document: Value) -> None:
         if isinstance(document, Fields):

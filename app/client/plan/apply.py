@@ -8,6 +8,7 @@ from typing import TextIO
 
 from app.client.acl_files import STANDARD_INPUT
 from app.client.console import warn_of, write_json
+from app.client.file_problems import problems_in
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import ServiceError, strange_reply
 from app.client.http.service import Service, batches
@@ -22,6 +23,7 @@ from app.core.mutations import MAX_RECORDS_PER_USER_OP
 from app.core.token import Token
 from app.formats.acl_entries import shown
 from app.formats.command_errors import UsageError
+from app.formats.file_flags import file_flags
 
 DESCRIPTION = (
     "Creates the ACLs of files that a running service does not have; with --prune, deletes those that are not in the "
@@ -92,9 +94,11 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     _check(arguments, out)
     prune, limits = prune_of(arguments), Limits(arguments.max_deletes, arguments.max_delete_percent)
     access = access_of(arguments)
-    wanted = None if arguments.plan is not None else read_wanted(arguments.files, arguments.format)
-    if wanted is not None:
-        wanted.print_sources("klamm apply", sys.stderr)
+    wanted = None
+    if arguments.plan is None:
+        with problems_in(arguments.output, out):
+            wanted = read_wanted(arguments.files, file_flags(arguments))
+        wanted.print_sources("klamm apply", sys.stderr, arguments.output)
     with Service(access) as service:
         proposal = _saved(arguments.plan, service) if wanted is None else propose(service, wanted, prune)
         plan = proposal.plan
@@ -124,9 +128,12 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 def _check(arguments: argparse.Namespace, out: TextIO) -> None:
     if bool(arguments.files) is (arguments.plan is not None):
         raise UsageError("give either FILE or --plan PLAN")
-    about_files = (arguments.format, arguments.prune, arguments.prune_principal, arguments.prune_prefix)
+    about_files = (file_flags(arguments).flags, arguments.prune, arguments.prune_principal, arguments.prune_prefix)
     if arguments.plan is not None and any(about_files):
-        raise UsageError("--plan says itself what is created and deleted; leave out --format and --prune...")
+        raise UsageError(
+            "--plan says itself what is created and deleted; leave out "
+            f"{' and '.join([*file_flags(arguments).flags[:1], '--prune...'])}"
+        )
     if not arguments.yes:
         check_can_ask(arguments.output, out, "use klamm plan", is_read=STANDARD_INPUT in arguments.files)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from app.client.console import warn_of, write_json
+from app.client.file_problems import problems_in
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import ServiceError, parse_list, parse_object, parse_text
 from app.client.http.service import Service, TooFastError, looks
@@ -31,6 +32,7 @@ from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.arguments import whole_number
 from app.formats.command_errors import UsageError
+from app.formats.file_flags import add_file_flags, file_flags
 from app.formats.registry import FORMAT_NAMES
 
 DESCRIPTION = (
@@ -69,8 +71,9 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     prune, limits = prune_of(arguments), Limits(arguments.max_deletes, arguments.max_delete_percent)
     check_save(arguments)
     access = access_of(arguments)
-    wanted = read_wanted(arguments.files, arguments.format)
-    wanted.print_sources("klamm plan", sys.stderr)
+    with problems_in(arguments.output, out):
+        wanted = read_wanted(arguments.files, file_flags(arguments))
+    wanted.print_sources("klamm plan", sys.stderr, arguments.output)
     with Service(access) as service:
         proposal = propose(service, wanted, prune)
         if arguments.save is not None:
@@ -95,8 +98,17 @@ class Proposal:
     plan: Plan
     access: AccessDiff
     config_known: bool
-    files: int = 1
-    """How many files the wanted ACLs come from."""
+    wanted: Wanted | None = None
+    """The ACLs of files, if they are made of such."""
+
+    @property
+    def files(self) -> int:
+        """How many files the wanted ACLs come from."""
+        return 1 if self.wanted is None else len(self.wanted.sources)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return () if self.wanted is None else self.wanted.file_set.notes()
 
     def show(self, out: TextIO, form: str, refusal: str | None = None) -> None:
         """`form` is that of --output; `refusal` is why apply would refuse it."""
@@ -105,14 +117,19 @@ class Proposal:
         elif form == "markdown":
             from app.client.plan.markdown import plan_page  # noqa: PLC0415 - only here
 
-            out.write(plan_page(self.plan, self.access, refusal, config_known=self.config_known, files=self.files))
+            page = plan_page(
+                self.plan, self.access, refusal, self.notes, config_known=self.config_known, files=self.files
+            )
+            out.write(page)
         else:
+            out.writelines(f"{each}\n" for each in self.notes)
             print_plan(self.plan, self.access, out, config_known=self.config_known, files=self.files)
             if refusal is not None:
                 out.write(f"\napply will refuse this: {refusal}\n")
 
     def body(self) -> dict[str, object]:
-        return plan_body(self.plan, self.access, config_known=self.config_known)
+        body = plan_body(self.plan, self.access, config_known=self.config_known)
+        return body if self.wanted is None else {**body, **self.wanted.file_set.body()}
 
 
 def add_save_arguments(parser: argparse.ArgumentParser, effect: str = "") -> None:
@@ -130,9 +147,7 @@ def check_save(arguments: argparse.Namespace) -> None:
 
 
 def add_plan_arguments(parser: argparse.ArgumentParser, outputs: Sequence[str]) -> None:
-    parser.add_argument(
-        "--format", metavar="NAME", help=f"the files' format, if it is not recognised: {', '.join(FORMAT_NAMES)}"
-    )
+    add_file_flags(parser, "the files'", FORMAT_NAMES)
     parser.add_argument("--output", choices=outputs, default="text", help="how to print (%(default)s)")
     group = parser.add_argument_group("deleting")
     group.add_argument(
@@ -181,12 +196,12 @@ def prune_of(arguments: argparse.Namespace) -> Prune:
 def propose(service: Service, wanted: Wanted, prune: Prune) -> Proposal:
     state = read_state(service)
     plan = make_plan(wanted.acls, state.acls, state.token, prune)
-    return proposal_of(plan, state, files=len(wanted.sources))
+    return proposal_of(plan, state, wanted)
 
 
-def proposal_of(plan: Plan, state: StoreState, *, files: int = 1) -> Proposal:
+def proposal_of(plan: Plan, state: StoreState, wanted: Wanted | None = None) -> Proposal:
     access = access_diff(state.acls, plan.after(state.acls), state.config or AuthorizerConfig())
-    return Proposal(plan, access, state.config is not None, files)
+    return Proposal(plan, access, state.config is not None, wanted)
 
 
 def read_state(service: Service) -> StoreState:

@@ -34,12 +34,22 @@ _ACLS = ("Permission", "Who", "Operation", "Resource", "From")
 _TERMS = "End and owner"
 
 
-def plan_page(plan: Plan, access: AccessDiff, refusal: str | None, *, config_known: bool, files: int) -> str:
-    """`refusal` is why apply would refuse the plan."""
+def plan_page(
+    plan: Plan,
+    access: AccessDiff,
+    refusal: str | None,
+    notes: Sequence[str] = (),
+    *,
+    config_known: bool,
+    files: int,
+) -> str:
+    """`refusal` is why apply would refuse the plan; `notes` are what nobody may miss of its files."""
     page = _Page()
     page.text(f"### klamm plan\n\n{summary_text(plan, files)}")
     if refusal is not None:
         page.text(f"> **apply will refuse this:** {refusal}")
+    for note in notes:
+        page.text(f"> {code(note)}")
     if plan.is_empty:
         return page.whole()
     if not config_known:

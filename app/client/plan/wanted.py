@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from app.client.acl_files import STANDARD_INPUT, format_given, open_acls
+from app.client.acl_files import STANDARD_INPUT, AclFile, AclFiles
+from app.client.file_problems import FileProblem, UnreadableError, shown_problem
 from app.client.words import counted
 from app.core.collection import collection_paused
 from app.core.index.table import sort_key
@@ -15,6 +16,8 @@ from app.core.kafka.bindings import KEEP, AclBinding, AclTerms, NewAcl
 from app.formats.acl_entries import shown
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
+from app.formats.file_flags import NO_FLAGS, FileFlags
+from app.formats.reading import FileSet
 
 MAX_FILES = 10_000
 _MANY = 100_000
@@ -43,9 +46,15 @@ class Wanted:
     """Everything in the folders whose name begins with a dot."""
     repeated: tuple[tuple[AclBinding, str, str], ...]
     """ACLs of more than one file: the ACL, the first file that has it, and another one."""
+    file_set: FileSet
 
-    def print_sources(self, command: str, err: TextIO) -> None:
-        """Prints nothing if the only file is the one that was named, unless some of its ACLs have ended."""
+    def print_sources(self, command: str, err: TextIO, output: str = "text") -> None:
+        """Prints nothing if the only file is the one that was named, unless some of its ACLs have ended.
+
+        What must not be missed of the files is printed here unless the output is a text, which has it itself.
+        """
+        if output != "text":
+            err.writelines(f"{command}: {note}\n" for note in self.file_set.notes())
         only = len(self.named) == 1 and self.sources[0].path == self.named[0]
         if only and not self.sources[0].ended:
             return
@@ -64,73 +73,99 @@ class Wanted:
                 err.write(f"  ... and {len(lines) - _LINES_SHOWN} more\n")
 
 
-def read_wanted(paths: Sequence[str], format_name: str | None) -> Wanted:
-    """Raises UsageError."""
+def read_wanted(paths: Sequence[str], flags: FileFlags = NO_FLAGS) -> Wanted:
+    """Raises UsageError; FilesError with all that is wrong with the files."""
     left_out: list[str] = []
-    seen: dict[str, str] = {}
-    first_with: dict[AclBinding, str] = {}
-    acls: dict[AclBinding, NewAcl] = {}
+    files = AclFiles(flags)
+    wanted = _Collected(files)
     sources: list[Source] = []
-    repeated: list[tuple[AclBinding, str, str]] = []
-    for path in _files(paths, left_out):
-        identity = path if path == STANDARD_INPUT else os.path.realpath(path)
-        if identity in seen:
-            raise UsageError(f"`{path}` is given twice (first as `{seen[identity]}`); give each file once")
-        seen[identity] = path
-        found, ended = read_file(path, format_name)
-        sources.append(Source(path, len(found), ended))
-        if not acls:
-            acls, first_with = found, dict.fromkeys(found, path)
-            continue
-        for binding, acl in found.items():
-            first = first_with.setdefault(binding, path)
-            if first != path:
-                repeated.append((binding, first, path))
-                acls[binding] = _joined(acl, acls[binding], first, path)
-            else:
-                acls[binding] = acl
-    if not acls:
+    for path, is_in_folder in _each_once(paths, left_out):
+        sources.append(wanted.read(path, is_in_folder=is_in_folder))
+        if files.is_stopped:
+            break
+    files.check()
+    if not wanted.acls:
         # INVARIANT: files without any ACL are never taken as a wish to have none.
         raise UsageError(
             f"the files have no ACL that is still in effect ({sum(each.ended for each in sources)} have ended)"
         )
-    repeated.sort(key=lambda each: (sort_key(each[0]), each[2]))
-    return Wanted(acls, tuple(paths), tuple(sources), tuple(left_out), tuple(repeated))
+    repeated = sorted(wanted.repeated, key=lambda each: (sort_key(each[0]), each[2]))
+    return Wanted(wanted.acls, tuple(paths), tuple(sources), tuple(left_out), tuple(repeated), files.file_set)
 
 
-def read_file(path: str, format_name: str | None) -> tuple[dict[AclBinding, NewAcl], int]:
-    """The ACLs, and how many more there are whose end has passed. `-` is standard input. Raises UsageError."""
-    given = None if format_name is None else format_given(format_name)
-    acls: dict[AclBinding, NewAcl] = {}
-    with open_acls(path, given) as file, collection_paused():
-        for acl in file.acls():
-            other = acls.setdefault(acl.binding, acl)
-            if other is not acl:
-                acls[acl.binding] = _joined(acl, other, path)
+class _Collected:
+    """The ACLs of the files that were read so far."""
+
+    def __init__(self, files: AclFiles) -> None:
+        self.acls: dict[AclBinding, NewAcl] = {}
+        self.repeated: list[tuple[AclBinding, str, str]] = []
+        self._files = files
+        self._first_with: dict[AclBinding, str] = {}
+
+    def read(self, path: str, *, is_in_folder: bool) -> Source:
+        acls: dict[AclBinding, NewAcl] = {}
+        ended = 0
+        try:
+            with self._files.open(path, is_in_folder=is_in_folder) as file, collection_paused():
+                for acl in file.acls():
+                    other = acls.setdefault(acl.binding, acl)
+                    if other is not acl:
+                        self._compare(acl, other, file)
+                        acls[acl.binding] = other.then(acl)
+                    if self.acls and acl.binding in self.acls:
+                        self._compare(acl, self.acls[acl.binding], file, self._first_with[acl.binding])
+                ended = file.ended
+        except UnreadableError as fault:
+            self._files.fail(fault.problem)
         if len(acls) >= _MANY:
             gc.freeze()
-        return acls, file.ended
+        self._add(path, acls)
+        return Source(path, len(acls), ended)
+
+    def _add(self, path: str, acls: dict[AclBinding, NewAcl]) -> None:
+        if not self.acls:
+            self.acls, self._first_with = acls, dict.fromkeys(acls, path)
+            return
+        for binding, acl in acls.items():
+            first = self._first_with.setdefault(binding, path)
+            if first != path:
+                self.repeated.append((binding, first, path))
+                self.acls[binding] = self.acls[binding].then(acl)
+            else:
+                self.acls[binding] = acl
+
+    def _compare(self, acl: NewAcl, other: NewAcl, file: AclFile, first: str = "") -> None:
+        """If both give an end or owner and not the same, that is wrong with the file. `first` has the other one."""
+        where = f"here and in {_quoted(first)}" if first else "in this file"
+        for name in AclTerms._fields:
+            said = {getattr(each, name) for each in (acl, other)} - {KEEP}
+            if len(said) > 1:
+                problem = shown_problem(f"{shown(acl.binding)} has two different values of `{name}` {where}; keep one")
+                self._files.fail(FileProblem(file.name, file.line, name, problem))
 
 
-def _joined(acl: NewAcl, other: NewAcl, *paths: str) -> NewAcl:
-    """The ACL with the terms that either gives. Raises UsageError if they give different ones."""
-    for name in AclTerms._fields:
-        said = {getattr(each, name) for each in (acl, other)} - {KEEP}
-        if len(said) > 1:
-            where = " and ".join(map(_quoted, paths))
-            raise UsageError(f"{shown(acl.binding)} has two different values of `{name}` in {where}; keep one")
-    return other.then(acl)
+def _each_once(paths: Iterable[str], left_out: list[str]) -> list[tuple[str, bool]]:
+    """The files, and whether each is in a folder that was named."""
+    seen: dict[str, str] = {}
+    every: list[tuple[str, bool]] = []
+    for path, is_in_folder in _files(paths, left_out):
+        identity = path if path == STANDARD_INPUT else os.path.realpath(path)
+        if identity in seen:
+            raise UsageError(f"`{path}` is given twice (first as `{seen[identity]}`); give each file once")
+        seen[identity] = path
+        every.append((path, is_in_folder))
+    return every
 
 
-def _files(paths: Iterable[str], left_out: list[str]) -> Iterator[str]:
+def _files(paths: Iterable[str], left_out: list[str]) -> Iterator[tuple[str, bool]]:
     for path in paths:
         if path != STANDARD_INPUT and Path(path).is_dir():
             found = list(_in_folder(path, left_out))
             if not found:
                 raise UsageError(f"`{path}` has no files in it; name a folder with files of ACLs")
-            yield from found
+            yield from ((each, True) for each in found)
         else:
-            yield path
+            yield path, False
 
 
 def _in_folder(folder: str, left_out: list[str]) -> Iterator[str]:

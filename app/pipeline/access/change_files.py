@@ -15,8 +15,9 @@ from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.arguments import one_line
 from app.formats.delete_bodies import parse_delete_body
-from app.formats.reading import Reading
-from app.formats.registry import AclFormat, format_named, read_entries, recognise
+from app.formats.file_flags import NO_FLAGS, FileFlags
+from app.formats.reading import FileSet
+from app.formats.registry import AclFormat, Unrecognised, format_named, read_entries
 from app.formats.saved_plans import SavedPlanFault, is_saved_plan, parse_saved_plan
 from app.formats.source import Source
 from app.pipeline.access.changes import Candidate, FilterSet, Step
@@ -33,20 +34,30 @@ _CREATE_ACLS = "klamm"
 """The format whose objects are bodies of createAcls, which the service gets as they are."""
 
 
-def read_candidate(files: Sequence[tuple[str, str]], format_name: str | None = None) -> Candidate:
+def read_candidate(files: Sequence[tuple[str, str]], flags: FileFlags = NO_FLAGS) -> Candidate:
     """The change in these files: pairs of `create` or `delete` and a path, in order.
 
     Raises PipelineError, with file and place, for anything that can't be read or that the service would refuse.
     """
-    return Candidate([step for kind, path in files for step in _steps(kind, path, format_name)])
+    try:
+        acl_format = None if flags.format_name is None else format_named(flags.format_name)
+    except ValueError as fault:
+        raise PipelineError(f"--format: {fault}") from None
+    file_set = FileSet(flags.pass_over, flags.of_cluster)
+    steps = [step for kind, path in files for step in _steps(kind, path, acl_format, file_set)]
+    readings = file_set.readings.values()
+    if readings and not any(each.acls for each in readings):
+        # INVARIANT: files without any ACL are never taken for a change that does nothing.
+        raise PipelineError(one_line("; ".join(f"--create {each.file}: {each.refusal()}" for each in readings)))
+    return Candidate(steps, file_set.notes())
 
 
-def _steps(kind: str, path: str, format_name: str | None) -> list[Step]:
+def _steps(kind: str, path: str, acl_format: AclFormat | None, file_set: FileSet) -> list[Step]:
     if not path:
         raise PipelineError(f"--{kind}: the name of a file is empty; leave it out")
     try:
         with _opened(path) as raw:
-            return _created(path, raw, format_name) if kind == "create" else [_deleted(path, raw)]
+            return _created(path, raw, acl_format, file_set) if kind == "create" else [_deleted(path, raw)]
     except PipelineError as fault:
         reason = str(fault)
     except (OSError, EOFError, zlib.error) as fault:
@@ -69,40 +80,38 @@ def _whole(raw: IO[bytes]) -> bytes:
     return text
 
 
-def _created(path: str, raw: IO[bytes], format_name: str | None) -> list[Step]:
-    try:
-        given = None if format_name is None else format_named(format_name)
-    except ValueError as fault:
-        raise PipelineError(f"--format: {fault}") from None
+def _created(path: str, raw: IO[bytes], acl_format: AclFormat | None, file_set: FileSet) -> list[Step]:
     head = raw.read(_HEAD_BYTES)
     raw.seek(0)
     if not head.strip():
         raise PipelineError("is empty; name a file with ACLs, or leave it out")
-    if given is None and is_saved_plan(head):
+    if acl_format is None and is_saved_plan(head):
         return _saved_plan(path, raw)
-    return [_bindings(path, raw, given, head)]
+    return [_bindings(path, raw, acl_format, file_set, head)]
 
 
-def _bindings(path: str, raw: IO[bytes], given: AclFormat | None, head: bytes) -> Step:
-    source = Source(raw)
-    recognised = given or recognise(source)
+def _bindings(path: str, raw: IO[bytes], acl_format: AclFormat | None, file_set: FileSet, head: bytes) -> Step:
     way_out = "; give a file with `filters` to --delete" if b'"filters"' in head else ""
-    found: dict[AclBinding, str] = {}
+    reading = file_set.reading(path)
+    bindings: dict[AclBinding, str] = {}
     problems: list[str] = []
-    for line, entry in read_entries(source, Reading(), recognised):
+    for line, entry in read_entries(Source(raw), reading, acl_format):
         if isinstance(entry, NewAcl):
-            found.setdefault(entry.binding, f"line {line}")
-            if len(found) > MAX_BINDINGS:
+            bindings.setdefault(entry.binding, f"line {line}")
+            if len(bindings) > MAX_BINDINGS:
                 raise PipelineError(f"has more than {MAX_BINDINGS:,} ACLs; split it")
         else:
-            problems += [f"line {line}: {each}" for each in entry]
+            problems += [str(each) if isinstance(each, Unrecognised) else f"line {line}: {each}" for each in entry]
             if len(problems) > _PROBLEMS_SHOWN:
                 break
     if problems:
         more = "; and more" if len(problems) > _PROBLEMS_SHOWN else ""
         raise PipelineError(f"{'; '.join(problems[:_PROBLEMS_SHOWN])}{more}{way_out}")
-    is_body = recognised is not None and recognised.name == _CREATE_ACLS and not head.lstrip().startswith(b"[")
-    return Step(path, bindings=found, is_one_call=is_body)
+    if way_out and not bindings:
+        raise PipelineError(f"{reading.refusal()}{way_out}")
+    reading.acls = len(bindings)
+    is_body = reading.format_name == _CREATE_ACLS and not head.lstrip().startswith(b"[")
+    return Step(path, bindings=bindings, is_one_call=is_body)
 
 
 def _saved_plan(path: str, raw: IO[bytes]) -> list[Step]:

@@ -69,8 +69,10 @@ class Fate:
 
 
 class Candidate:
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[Step], notes: Sequence[str] = ()) -> None:
         self.steps = steps
+        self.notes = notes
+        """What nobody may miss of the files, a line each: what of them was passed over."""
 
     @property
     def bindings(self) -> list[AclBinding]:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from app.core.kafka.bindings import rfc3339
 from app.core.kafka.configs import SUPER_USERS
+from app.formats.file_flags import add_file_flags, file_flags
 from app.pipeline.access.changes import Candidate, refuse_excessive
 from app.pipeline.access.replay import open_to_all, questions, replay_change
 from app.pipeline.access.what_if import CREATED, DELETED, changes_of, flips_of, sided_acls, totals_of
@@ -43,11 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             dest="changes",
             help=f"files with {what}; all files take effect in the order given",
         )
-    parser.add_argument(
-        "--format",
-        metavar="NAME",
-        help="the format of the files to create, if it is not recognised, as for `klamm plan`",
-    )
+    add_file_flags(parser, "the created files'")
     parser.add_argument(
         "--name", type=change_name, default="candidate", help="name under which the result is kept (candidate)"
     )
@@ -81,11 +78,13 @@ def _check(arguments: argparse.Namespace) -> Candidate:
         from app.pipeline.access.change_files import read_candidate  # noqa: PLC0415 - its packages may be missing
     except ModuleNotFoundError as missing:
         raise PipelineError(f"reading files of ACLs needs the package {missing.name}; install it here") from None
-    return read_candidate(arguments.changes, arguments.format)
+    return read_candidate(arguments.changes, file_flags(arguments))
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     candidate, spark = _check(arguments), context.spark
+    for note in candidate.notes:
+        context.console.say(note)
     changes_path, flips_path, manifest_path = (
         context.home.room("what-if", arguments.name, part) for part in ("changes", "flips", "manifest")
     )

@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,12 +13,13 @@ from types import SimpleNamespace
 import pytest
 
 from app.client import acl_files
-from app.client.acl_files import MAX_PROBLEMS, open_acls
+from app.client.acl_files import AclFile, AclFiles
+from app.client.file_problems import MAX_PROBLEMS
 from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.command_errors import UsageError
-from app.formats.json_walk import MAX_BODY_BYTES
 from app.formats.lines import MAX_LINE_BYTES
+from app.formats.source import MAX_JSON_BYTES
 from tests.updates import topic
 
 GOOD = {
@@ -51,6 +52,10 @@ FULL_FIELDS = {
 
 def line(**fields: object) -> bytes:
     return json.dumps({**GOOD, **fields}).encode()
+
+
+def open_acls(path: str) -> AbstractContextManager[AclFile]:
+    return AclFiles().open(path)
 
 
 def read(path: Path) -> list[AclBinding]:
@@ -106,9 +111,7 @@ def test_how_editors_and_tools_leave_a_file_does_not_matter(path: Path, content:
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", gzip.compress(b"", mtime=0)])
 def test_a_file_without_any_acl_is_refused(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    assert told(path) == [
-        "acls:1: it holds no ACLs in the format jsonl; if they are in another one, name it with --format"
-    ]
+    assert told(path) == ["acls:1: it is empty"]
 
 
 @pytest.mark.parametrize(
@@ -276,7 +279,6 @@ def test_a_bad_binding_of_a_body_is_told_by_the_line_where_it_begins(path: Path)
     [
         (b'{"bindings": [],\n"bindings": []}', ["2: `bindings`: the key comes more than once; write it once"]),
         (b'{"bindings": [],\n"actor": "x"}', ["2: `actor`: there is no such field; remove it"]),
-        (b'{"context": {}}', ["1: `bindings`: the field is missing"]),
         (b'{"bindings": {}}', ["1: not JSON: Expecting '[' (column 14)"]),
         (b'{"bindings": [1', ["1: not an object; write one with the fields of a binding"]),
         (b'{"bindings": [\n' + LINE + b",\n]}", ["3: not JSON: Expecting value (column 1)"]),
@@ -285,7 +287,7 @@ def test_a_bad_binding_of_a_body_is_told_by_the_line_where_it_begins(path: Path)
         (b'{"bindings": []}\n\xff', ["2: not UTF-8; encode it as UTF-8"]),
         (
             b'{"context": ' + b"[" * 100_000,
-            ["1: not a createAcls body: a number is too long, or the nesting is too deep"],
+            ["1: it is nested deeper than 64 levels"],
         ),
     ],
 )
@@ -297,8 +299,8 @@ def test_a_body_that_is_none_is_told(path: Path, content: bytes, problems: Seque
 def test_a_body_without_end_is_refused(path: Path) -> None:
     with path.open("wb") as file:
         file.write(b'{"bindings": [')
-        file.truncate(MAX_BODY_BYTES + 1)
-    assert told(path) == ["acls:1: a createAcls body of more than 67108864 bytes; write one binding per line instead"]
+        file.truncate(MAX_JSON_BYTES + 1)
+    assert told(path) == ["acls:1: JSON of more than 67108864 bytes; write one binding per line instead"]
 
 
 # files
@@ -407,3 +409,16 @@ def test_what_is_added_takes_no_end_or_owner_away(path: Path) -> None:
         found = [(each.expires_at, each.owner) for each in file.additions()]
         assert next(file.acls()).expires_at is None
     assert found == [(KEEP, KEEP), (datetime(2999, 12, 1, 18, tzinfo=UTC), KEEP), (KEEP, "x")]
+
+
+@pytest.mark.parametrize("content", [b"", LINE, LINE + b"\n" + LINE + b"\n" + line(permission_type="DENY")])
+def test_a_file_that_has_more_or_less_than_at_its_check_is_told(path: Path, content: bytes) -> None:
+    """A DENY that was written behind the others would never be read: they have been passed already."""
+    path.write_bytes(LINE + b"\n" + LINE)
+    with open_acls(str(path)) as file:
+        assert file.check(lambda _: None) == 2
+        path.write_bytes(content)
+        with pytest.raises(
+            UsageError, match=r"acls:1: the file changed while it was being read \(it has \d ACLs?, not 2"
+        ):
+            list(file.additions())

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.client.plan.wanted import read_file
+from app.client.plan.wanted import read_wanted
 from app.formats.command_errors import UsageError
+from app.formats.file_flags import FileFlags
 from app.formats.registry import FORMAT_NAMES
 from tests.updates import topic, wanted
 
@@ -18,7 +19,7 @@ LIKE_NOTHING = f"is in no format that Klamm recognises; name its format with --f
 
 def refusal(path: Path | str, format_name: str | None = None) -> str:
     with pytest.raises(UsageError) as caught:
-        read_file(str(path), format_name)
+        read_wanted([str(path)], FileFlags(format_name))
     return str(caught.value)
 
 
@@ -27,12 +28,11 @@ def refusal(path: Path | str, format_name: str | None = None) -> str:
     [
         b"some text\n" * 1_000,
         b"<!doctype html>\n<html>\n</html>\n",
-        b'{\n  "acls": [\n    {"topic": "orders"}\n  ]\n}\n',
         b"\x00\x01\x02\n" * 100,
         b"\xef\xbb\xbfsome text\n",
         gzip.compress(b"some text\n" * 1_000),
     ],
-    ids=["text", "html", "json", "binary", "marked", "gzip"],
+    ids=["text", "html", "binary", "marked", "gzip"],
 )
 def test_a_file_of_no_known_format_is_told_so_and_nothing_else(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "acls"
@@ -73,16 +73,12 @@ def test_what_can_be_read_once_only_is_kept() -> None:
     reading, writing = os.pipe()
     os.write(writing, LINE.encode())
     os.close(writing)
-    assert read_file(f"/dev/fd/{reading}", None) == (wanted([topic("t0", principal="User:a")]), 0)
+    assert read_wanted([f"/dev/fd/{reading}"]).acls == wanted([topic("t0", principal="User:a")])
     os.close(reading)
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [("", "can't be read (Is a directory)"), ("absent", "can't be read (No such file or directory)")],
-)
-def test_what_is_no_file_is_told_so(tmp_path: Path, name: str, told: str) -> None:
-    assert refusal(tmp_path / name) == f"`{tmp_path / name}` {told}"
+def test_what_is_no_file_is_told_so(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "absent") == f"`{tmp_path / 'absent'}` can't be read (No such file or directory)"
 
 
 def test_a_name_of_a_file_does_nothing_to_a_terminal() -> None:
@@ -92,15 +88,12 @@ def test_a_name_of_a_file_does_nothing_to_a_terminal() -> None:
 @pytest.mark.parametrize(
     ("content", "read_as"),
     [
-        (b"", "jsonl"),
-        (b"\n\n", "jsonl"),
         (b'{"bindings": []}', "klamm"),
         (b'{"data": []}', "confluent"),
         (b"Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host\n", "csv"),
         (b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "strimzi"),
         (b'{"resource": {"kafka_topic": {"a": {}}}}', "terraform"),
         (b"Current ACLs for resource `Topic:a`: \n  \n\n", "kafka-acls"),
-        (gzip.compress(b"", mtime=0), "jsonl"),
     ],
 )
 def test_a_file_without_any_acl_is_no_plan(tmp_path: Path, content: bytes, read_as: str) -> None:
@@ -108,7 +101,35 @@ def test_a_file_without_any_acl_is_no_plan(tmp_path: Path, content: bytes, read_
     path = tmp_path / "acls"
     path.write_bytes(content)
     for format_name in (None, read_as):
-        assert f"{path}:1: it holds no ACLs in the format {read_as};" in refusal(path, format_name)
+        assert f"{path}:1: it holds no ACLs in the format {read_as}" in refusal(path, format_name)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"# none yet\n---\n", gzip.compress(b"", mtime=0)])
+def test_a_file_with_nothing_in_it_is_no_plan(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "acls"
+    path.write_bytes(content)
+    assert f"{path}:1: it is empty" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "fields"),
+    [
+        ('{"acls": [{"topic": "orders"}]}', "field is `acls`"),
+        ('{"resources": {"kafka_acl": {}}}', "field is `resources` (did you mean `resource`?)"),
+        (
+            "apiVerson: v1\nknd: KafkaUser\n",
+            "fields are `apiVerson` (did you mean `apiVersion`?), `knd` (did you mean ",
+        ),
+        ('[{"principle": 1, "host": 2}]', "fields are `principle`, `host`"),
+        ('{"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6, "g": 7}', "fields are `a`, `b`, `c`, `d`, `e` and 2 more;"),
+    ],
+)
+def test_a_file_of_no_known_format_is_told_by_its_outermost_fields(tmp_path: Path, content: str, fields: str) -> None:
+    path = tmp_path / "acls"
+    path.write_text(content)
+    text = refusal(path)
+    assert text.startswith(f"`{path}` is in no format that Klamm recognises: its outermost {fields}")
+    assert "\n" not in text
 
 
 CONFLUENT_TABLE = """\

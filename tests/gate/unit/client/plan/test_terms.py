@@ -16,6 +16,7 @@ from app.client.plan.wanted import read_wanted
 from app.core.access.diff import AccessDiff
 from app.core.kafka.bindings import KEEP, NO_TERMS, AclBinding, AclTerms, NewAcl
 from app.formats.command_errors import UsageError
+from app.formats.file_flags import FileFlags
 from app.formats.registry import FORMATS, AclFormat, format_named
 from tests.saved_plans import fields_of, write_sealed
 from tests.scripted_server import ScriptedServer, reply
@@ -137,7 +138,7 @@ def written(path: Path, *acls: NewAcl, name: str = "jsonl") -> str:
 @pytest.mark.parametrize("each", FORMATS, ids=lambda each: each.name)
 def test_a_file_that_can_not_say_terms_takes_none_away(tmp_path: Path, each: AclFormat) -> None:
     acl = NewAcl(topic("a"), None, None)
-    wanted = read_wanted([written(tmp_path / "acls", acl, name=each.name)], each.name)
+    wanted = read_wanted([written(tmp_path / "acls", acl, name=each.name)], FileFlags(each.name))
     plan = make_plan(wanted.acls, {topic("a"): AclTerms(END, "o")}, TOKEN, Prune(wanted=True))
     # In CSV no ACL has terms, so there are no columns for them.
     says = each.says_terms and each.name != "csv"
@@ -147,21 +148,23 @@ def test_a_file_that_can_not_say_terms_takes_none_away(tmp_path: Path, each: Acl
 def test_files_that_say_different_terms_of_an_acl_are_refused(tmp_path: Path) -> None:
     one = written(tmp_path / "a", NewAcl(topic("a"), END, KEEP))
     other = written(tmp_path / "b", NewAcl(topic("a"), KEEP, "me"))
-    assert read_wanted([one, other], None).acls[topic("a")] == NewAcl(topic("a"), END, "me")
+    assert read_wanted([one, other]).acls[topic("a")] == NewAcl(topic("a"), END, "me")
     third = written(tmp_path / "c", NewAcl(topic("a"), None, "me"))
-    with pytest.raises(UsageError, match=r"has two different values of `expires_at` in `.*a` and `.*c`; keep one"):
-        read_wanted([one, third], None)
-    with pytest.raises(UsageError, match=r"two different values of `owner` in `.*d`; keep one"):
-        read_wanted([written(tmp_path / "d", NewAcl(topic("a"), END, "x"), NewAcl(topic("a"), END, "y"))], None)
+    with pytest.raises(
+        UsageError, match=r"c:1: .* has two different values of `expires_at` here and in `.*a`; keep one"
+    ):
+        read_wanted([one, third])
+    with pytest.raises(UsageError, match=r"d:2: .* two different values of `owner` in this file; keep one"):
+        read_wanted([written(tmp_path / "d", NewAcl(topic("a"), END, "x"), NewAcl(topic("a"), END, "y"))])
 
 
 def test_an_acl_whose_end_has_passed_is_not_wanted_any_more(tmp_path: Path) -> None:
     past = datetime(2001, 1, 1, tzinfo=UTC)
-    wanted = read_wanted([written(tmp_path / "a", NewAcl(topic("a"), past), NewAcl(topic("b"), END))], None)
+    wanted = read_wanted([written(tmp_path / "a", NewAcl(topic("a"), past), NewAcl(topic("b"), END))])
     assert set(wanted.acls) == {topic("b")}
     err = io.StringIO()
     wanted.print_sources("klamm plan", err)
     assert err.getvalue().endswith("a`: 1 ACL, and 1 ACL that ended\n")
     # Taken for a wish, it would be the wish to have no ACL at all.
     with pytest.raises(UsageError, match="have no ACL that is still in effect"):
-        read_wanted([written(tmp_path / "c", NewAcl(topic("a"), past - timedelta(1)))], None)
+        read_wanted([written(tmp_path / "c", NewAcl(topic("a"), past - timedelta(1)))])

@@ -23,13 +23,13 @@ def written(path: Path, *names: str) -> str:
 
 def refusal(*paths: Path | str) -> str:
     with pytest.raises(UsageError) as caught:
-        read_wanted([str(each) for each in paths], None)
+        read_wanted([str(each) for each in paths])
     return str(caught.value)
 
 
 def told(*paths: Path | str) -> str:
     err = io.StringIO()
-    read_wanted([str(each) for each in paths], None).print_sources("klamm plan", err)
+    read_wanted([str(each) for each in paths]).print_sources("klamm plan", err)
     return err.getvalue()
 
 
@@ -37,7 +37,7 @@ def test_files_and_folders_are_read_in_a_stable_order_and_told(tmp_path: Path) -
     one = written(tmp_path / "one.jsonl", "t0")
     for name in ("b.jsonl", "a.jsonl", "team/c.jsonl"):
         written(tmp_path / "acls" / name, f"t-{name}", "t1")
-    wanted = read_wanted([one, str(tmp_path / "acls")], None)
+    wanted = read_wanted([one, str(tmp_path / "acls")])
     assert set(wanted.acls) == {
         topic(name, principal="User:a") for name in ("t0", "t1", "t-a.jsonl", "t-b.jsonl", "t-team/c.jsonl")
     }
@@ -83,7 +83,7 @@ def test_long_lists_end_with_how_many_more_there_are(tmp_path: Path) -> None:
 
 def test_what_is_not_understood_is_an_error_that_names_it(tmp_path: Path) -> None:
     written(tmp_path / "acls" / "a.jsonl", "t0")
-    (tmp_path / "acls" / "README.md").write_text("# Our ACLs\n")
+    (tmp_path / "acls" / "README.md").write_text("# Our ACLs\n\nOne file for each team.\n")
     assert refusal(tmp_path / "acls").startswith(f"`{tmp_path / 'acls' / 'README.md'}` is in no format")
 
 
@@ -91,7 +91,7 @@ def test_names_that_begin_with_a_dot_are_left_out_and_told(tmp_path: Path) -> No
     written(tmp_path / "acls" / "a.jsonl", "t0")
     written(tmp_path / "acls" / ".hidden.jsonl", "t1")
     written(tmp_path / "acls" / ".git" / "HEAD", "t2")
-    wanted = read_wanted([str(tmp_path / "acls")], None)
+    wanted = read_wanted([str(tmp_path / "acls")])
     assert set(wanted.acls) == {topic("t0", principal="User:a")}
     text = told(tmp_path / "acls")
     assert "klamm plan: 2 names left out:\n" in text
@@ -102,7 +102,7 @@ def test_a_folder_as_kubernetes_mounts_it_is_read(tmp_path: Path) -> None:
     written(tmp_path / "acls" / "..2026" / "a.jsonl", "t0")
     (tmp_path / "acls" / "..data").symlink_to("..2026")
     (tmp_path / "acls" / "a.jsonl").symlink_to("..data/a.jsonl")
-    assert set(read_wanted([str(tmp_path / "acls")], None).acls) == {topic("t0", principal="User:a")}
+    assert set(read_wanted([str(tmp_path / "acls")]).acls) == {topic("t0", principal="User:a")}
 
 
 def test_an_empty_folder_is_no_plan_to_delete_everything(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from app.client.plan.planning import Plan, Prune, save_plan
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
+from app.formats.file_flags import FileFlags
 from app.formats.registry import FORMATS, format_named
 from app.pipeline.spark.errors import PipelineError
 from tests.strategies import bindings, filters
@@ -75,7 +76,7 @@ def test_what_becomes_of_an_acl_is_what_the_service_would_do_in_turn(
         ("create", "{", "FILE: line 1: not JSON: "),
         ("create", "[5]", "FILE: line 1: not an object"),
         ("create", {"bindings": {}}, r"FILE: line 1: not JSON: Expecting '\['"),
-        ("create", {"context": {}}, "FILE: line 1: `bindings`: the field is missing"),
+        ("create", {"context": {}}, "FILE: is in no format .* its outermost field is `context`"),
         ("create", {"filters": []}, "FILE: .*; give a file with `filters` to --delete"),
         ("create", {"context": {}, "filters": []}, "FILE: .*; give a file with `filters` to --delete"),
         ("create", "no ACLs at all", "FILE: is in no format that Klamm recognises; name its format with --format"),
@@ -141,7 +142,7 @@ def test_acls_to_create_come_in_every_format_that_plan_takes(tmp_path: Path, nam
     plain.write_text(_written(name), newline="")
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     for path, named in ((plain, None), (plain, name), (packed, None)):
-        candidate = read_candidate([("create", str(path))], named)
+        candidate = read_candidate([("create", str(path))], FileFlags(named))
         assert sorted(each.words for each in candidate.bindings) == sorted(each.words for each in _acls())
     # What is no body of createAcls is applied in as many calls as it takes.
     step = candidate.steps[0]
@@ -159,9 +160,9 @@ def test_a_format_that_no_file_shows_can_be_named(tmp_path: Path) -> None:
     bare.write_text("User:alice,Topic,LITERAL,orders,Read,Allow,*\n")
     with pytest.raises(PipelineError, match="name its format with --format"):
         read_candidate([("create", str(bare))])
-    assert read_candidate([("create", str(bare))], "csv").bindings == _acls()[:1]
+    assert read_candidate([("create", str(bare))], FileFlags("csv")).bindings == _acls()[:1]
     with pytest.raises(PipelineError, match="--format: `xls` is not a format; the formats are klamm, "):
-        read_candidate([("create", str(bare))], "xls")
+        read_candidate([("create", str(bare))], FileFlags("xls"))
 
 
 def test_a_saved_plan_is_what_it_creates_and_what_it_deletes(tmp_path: Path) -> None:
