@@ -47,9 +47,9 @@ class AclFile:
 
     def spans(self) -> list[Span]:
         found = [
-            Span(*found.span(), field, word)
-            for word, field in _words(self.acls).items()
-            for found in re.finditer(rf"(?<![A-Za-z0-9_])(?:User:(?:CN=)?)?{re.escape(word)}(?![A-Za-z0-9_])", self.text)
+            Span(*found.span(), field, name)
+            for name, field in _words(self.acls).items()
+            for found in re.finditer(rf"(?<![A-Za-z0-9_])(?:User:)?{re.escape(name)}(?![A-Za-z0-9_])", self.text)
         ]
         return found + [Span(*each.span(), "host", "*") for each in re.finditer(r"\*", self.text)]
 
@@ -101,7 +101,7 @@ def _words(acls: Sequence[NewAcl]) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for each in acls:
         b = each.binding
-        found |= {b.principal.removeprefix("User:").removeprefix("CN="): "principal", b.resource_name: "resource_name"}
+        found |= {b.principal.removeprefix("User:"): "principal", b.resource_name: "resource_name"}
         found |= {} if b.host == "*" else {b.host: "host"}
         found |= {each.owner: "owner"} if isinstance(each.owner, str) else {}
         if isinstance(each.expires_at, datetime):
@@ -118,7 +118,7 @@ def shown_end(ends: datetime) -> str:
 
 def _trees(acl_format: AclFormat, acls: Sequence[NewAcl]) -> list[Tree]:
     """The documents that the format's writer makes of them."""
-    text = _trees_text(acl_format, acls)
+    text = _text_of(acl_format, acls)
     if acl_format.name == "jsonl":
         return [json_tree(line) for line in text.splitlines()]
     return yaml_trees(text) if acl_format.name in ("strimzi", "jikkou") else [json_tree(text)]
@@ -285,26 +285,39 @@ def _module(trees: list[Tree]) -> Map:
 # Lines of text
 
 
+def _distinguished(acls: Sequence[NewAcl], comma: str) -> list[NewAcl]:
+    """Their principals are distinguished names, their groups have a comma."""
+    return [_renamed(each, comma) for each in acls]
+
+
+def _renamed(acl: NewAcl, comma: str) -> NewAcl:
+    b = acl.binding
+    name = b.resource_name if b.resource_type is ResourceType.TOPIC else f"{b.resource_name}{comma}x=y"
+    principal = f"User:CN={b.principal.removeprefix('User:')}{comma}O=a b"
+    return acl._replace(binding=b._replace(principal=principal, resource_name=name))
+
+
 def _csv(acl_format: AclFormat, acls: Sequence[NewAcl], draw: random.Random) -> AclFile:
     columns = ["Principal", "ResourceType", "PatternType", "ResourceName", "Operation", "PermissionType", "Host"]
     has_terms = acls[0].owner is not KEEP
-    style = draw.choice(("its writer's", "columns in any order", "no header", "quoted"))
+    style = draw.choice(("its writer's", "columns in any order", "no header", "quoted", "kafbat UI's"))
+    if style == "its writer's":
+        said = acls if has_terms else [NewAcl(each.binding) for each in acls]
+        return AclFile(_text_of(acl_format, acls), tuple(said), style, has_bare_hosts=True)
     if style == "columns in any order":
         columns += ["ExpiresAt", "Owner"] if has_terms else []
         draw.shuffle(columns)
-    elif has_terms and style != "its writer's":
+    else:
         acls = [NewAcl(each.binding) for each in acls]
-    if style == "its writer's":
-        out = _trees_text(acl_format, acls)
-        said = acls if has_terms else [NewAcl(each.binding) for each in acls]
-        return AclFile(out, tuple(said), style, has_bare_hosts=True)
+    if style in ("quoted", "kafbat UI's"):
+        acls = _distinguished(acls, ",")
     end, quote = draw.choice(("\n", "\r\n")), '"' if style == "quoted" else ""
     lines = [] if style == "no header" else [",".join(columns)]
     lines += [",".join(f"{quote}{_cell(each, name)}{quote}" for name in columns) for each in acls]
     return AclFile("".join(f"{line}{end}" for line in lines), tuple(acls), style, has_bare_hosts=not quote)
 
 
-def _trees_text(acl_format: AclFormat, acls: Sequence[NewAcl]) -> str:
+def _text_of(acl_format: AclFormat, acls: Sequence[NewAcl]) -> str:
     out = io.StringIO(newline="")
     acl_format.write(acls, out)
     return out.getvalue()
@@ -326,31 +339,36 @@ def _cell(acl: NewAcl, column: str) -> str:
 
 
 def _kafka_acls(acl_format: AclFormat, acls: Sequence[NewAcl], draw: random.Random) -> AclFile:
-    style = draw.choice(("its writer's", "of 3.9", "of 2.0", "added"))
+    style = draw.choice(("its writer's", "of 3.9", "of 2.1", "of 2.0", "of 1.0", "added"))
+    if draw.random() < 0.3:
+        acls = _distinguished(acls, ", ")
+    if style == "of 1.0":
+        acls = [each._replace(binding=each.binding._replace(pattern_type=PatternType.LITERAL)) for each in acls]
     if style == "its writer's":
-        return AclFile(_trees_text(acl_format, acls), tuple(acls), style)
-    blank = " " if style in ("of 3.9", "of 2.0") else ""
-    said = "Adding" if style == "added" else "Current"
+        return AclFile(_text_of(acl_format, acls), tuple(acls), style)
+    blank = " " if style in ("of 3.9", "of 2.0", "of 1.0") else ""
+    said = "Adding" if style in ("added", "of 2.1") else "Current"
     lines = []
     for each in acls:
-        b = each.binding
-        if style == "of 2.0":
-            resource = f"{_capital(b.resource_type.name)}:{b.pattern_type.name}:{b.resource_name}"
-            entry = (
-                f"\t{b.principal} has {_capital(b.permission_type.name)} permission for operations: "
-                f"{_capital(b.operation.name)} from hosts: {b.host}"
-            )
-        else:
-            resource = (
-                f"ResourcePattern(resourceType={b.resource_type.name}, name={b.resource_name}, "
-                f"patternType={b.pattern_type.name})"
-            )
-            entry = (
-                f"\t(principal={b.principal}, host={b.host}, operation={b.operation.name}, "
-                f"permissionType={b.permission_type.name})"
-            )
-        lines += [f"{said} ACLs for resource `{resource}`:{blank}", f"{blank}{entry}{blank}", ""]
+        resource, entry = _kafka_acls_resource(each.binding, style), _kafka_acls_entry(each.binding, style)
+        lines += [f"{said} ACLs for resource `{resource}`:{blank}", f"{blank}\t{entry}{blank}", ""]
     return AclFile("".join(f"{line}\n" for line in lines), tuple(acls), style)
+
+
+def _kafka_acls_resource(b: AclBinding, style: str) -> str:
+    if style in ("of 1.0", "of 2.0"):
+        pattern = "" if style == "of 1.0" else f"{b.pattern_type.name}:"
+        return f"{_capital(b.resource_type.name)}:{pattern}{b.resource_name}"
+    name = f"name={b.resource_name}, patternType={b.pattern_type.name}"
+    return f"ResourcePattern(resourceType={b.resource_type.name}, {name})"
+
+
+def _kafka_acls_entry(b: AclBinding, style: str) -> str:
+    if style in ("of 1.0", "of 2.0", "of 2.1"):
+        permission, operation = _capital(b.permission_type.name), _capital(b.operation.name)
+        return f"{b.principal} has {permission} permission for operations: {operation} from hosts: {b.host}"
+    words = f"operation={b.operation.name}, permissionType={b.permission_type.name}"
+    return f"(principal={b.principal}, host={b.host}, {words})"
 
 
 def _capital(name: str) -> str:

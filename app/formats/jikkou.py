@@ -4,53 +4,109 @@ Roles, deletions and regular expressions are told, because only Jikkou can resol
 only share a rule.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TextIO
+from typing import Annotated, TextIO
+
+import msgspec
 
 from app.core.kafka.bindings import AclBinding
-from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
-from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError
+from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, KafkaCode, PatternType, ResourceType
+from app.formats.acl_entries import VAGUE, Entry, FormatLimitError, Problem, acl_of
 from app.formats.quoting import wide_quoted
-from app.formats.reading import Reading
+from app.formats.reading import Cluster, Reading
+from app.formats.resources import Final, Kinds, by_rule, has_template, placed, read_resources
+from app.formats.shapes import Filled, Raw, Shape, Single, as_text, no_such_word
 from app.formats.source import Outline, Source
-from app.formats.words import loosely
-from app.formats.yaml_documents import Fields, Scalar, Value, fields_of
-from app.formats.yaml_resources import Part, by_rule, read_resources, rules_in
+from app.formats.words import is_word, loosely
+from app.formats.yaml_documents import Scalar, Value, is_null
 
 KIND = "KafkaPrincipalAuthorization"
-_LISTS = (f"{KIND}List", "ResourceList", "GenericResourceList", "List")
 _GROUP = "kafka.jikkou.io/"
+_GROUPS = ".jikkou.io"
 _VERSION = f"{_GROUP}v1beta2"
-_WITHOUT_ACLS = re.compile(
-    r"core\.jikkou\.io/\w+ ConfigMap(?:List)?\Z"
-    r"|kafka\.jikkou\.io/\w+ Kafka(?:Topic|ClientQuota|Broker|ConsumerGroup|ShareGroup|TableRecord)(?:List)?\Z"
-)
-"""The API version and kind of Jikkou's own resources that hold no ACL."""
-
-_SPEC = ("acls", "roles")
-_RULE = ("resource", "type", "operations", "host")
-_RESOURCE = ("type", "pattern", "patternType")
+_LISTS = (f"{KIND}List", "ResourceList", "GenericResourceList", "List")
 _MEANT_OTHERWISE = ("jikkou.io/delete", "jikkou.io/ignore")
+_PROVIDER = "jikkou.io/provider"
+_ACLS_AT = ("spec", "acls")
 _LISTING = "`jikkou get kafkaprincipalauthorizations` lists the ACLs that exist"
 
-_GROUPS = re.compile(r"[a-z.]+\.jikkou\.io/")
-_TEMPLATE = re.compile(r"\{[{%#]")
+
+def _word(words: type[KafkaCode], text: str) -> str:
+    if words is PatternType and loosely(words, text) == PatternType.MATCH.name:
+        raise ValueError(f"a regular expression, which only Jikkou can resolve; {_LISTING}")
+    if not is_word(words, text):
+        raise ValueError(no_such_word(text, [each.name for each in words if each.name not in VAGUE]))
+    return loosely(words, text)
+
+
+def _as_word(words: type[KafkaCode]) -> msgspec.Meta:
+    return as_text(partial(_word, words))
+
+
+class _Metadata(Shape):
+    name: Final
+    labels: dict[str, Single] | None = None
+    annotations: dict[str, Raw] | None = None
+
+
+class _Resource(Shape, rename="camel"):
+    type: Annotated[str, _as_word(ResourceType)]
+    pattern: Final
+    pattern_type: Annotated[str, _as_word(PatternType)] | None = None
+
+
+class _Rule(Shape):
+    resource: _Resource
+    type: Annotated[str, _as_word(AclPermissionType)]
+    operations: Filled[Annotated[str, _as_word(AclOperation)]]
+    host: Final | None = None
+
+
+class _Spec(Shape):
+    acls: list[_Rule] | None = None
+    roles: list[Raw] | None = None
+
+
+class KafkaPrincipalAuthorization(Shape, rename="camel"):
+    """The whole resource, as of Jikkou 0.36 (v1) and before (v1beta2)."""
+
+    api_version: str
+    kind: str
+    metadata: _Metadata
+    spec: _Spec
+    template: Raw = None
+
+
+_KINDS = Kinds(
+    read={f"{_GROUP}{version}": (KIND,) for version in ("v1", "v1beta2", "v1beta1")},
+    lists={"v1": ("List",), f"{_GROUP}*": _LISTS, "core.jikkou.io/*": _LISTS},
+    passed_over={
+        "core.jikkou.io/*": ("ConfigMap",),
+        f"{_GROUP}*": (
+            "KafkaTopic", "KafkaClientQuota", "KafkaBroker", "KafkaConsumerGroup", "KafkaShareGroup",
+            "KafkaTableRecord", "KafkaConnector",
+        ),
+        "schemaregistry.jikkou.io/*": ("SchemaRegistrySubject",),
+        "aws.jikkou.io/*": ("AwsGlueSchema",),
+        "iceberg.jikkou.io/*": ("IcebergNamespace", "IcebergTable", "IcebergView"),
+    },
+)  # fmt: skip
+"""What is read, and what may be passed over: Jikkou's own kinds that hold no ACLs of Kafka. Roles do."""
 
 
 def is_jikkou(outline: Outline) -> bool:
-    return _GROUPS.match(outline.texts.get("apiVersion", "")) is not None
+    return outline.texts.get("apiVersion", "").partition("/")[0].endswith(_GROUPS)
 
 
-def read_jikkou(source: Source, _: Reading) -> Iterator[Entry]:
-    return read_resources(source, _resource, kind=KIND, lists=_LISTS)
+def read_jikkou(source: Source, reading: Reading) -> Iterator[Entry]:
+    return read_resources(source, reading, KafkaPrincipalAuthorization, _KINDS, _authorization)
 
 
 def write_jikkou(bindings: Sequence[AclBinding], out: TextIO) -> None:
     principals: dict[str, list[AclBinding]] = {}
     for each in bindings:
-        if any(_TEMPLATE.search(text) is not None for text in (each.resource_name, each.principal, each.host)):
+        if has_template(each.resource_name, each.principal, each.host):
             raise FormatLimitError(each, "Jikkou takes `{{`, `{%` and `{#` for templates")
         principals.setdefault(each.principal, []).append(each)
     for principal, its_acls in principals.items():
@@ -71,73 +127,53 @@ def write_jikkou(bindings: Sequence[AclBinding], out: TextIO) -> None:
             )
 
 
-def _resource(resource: Part, kind: str, version: str) -> Iterator[Entry]:
-    if kind == KIND and version.startswith(_GROUP):
-        yield from _authorization(resource)
-    elif _WITHOUT_ACLS.match(f"{version} {kind}") is None:
-        problem = (
-            f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`: unknown to Klamm, so it may hold ACLs; leave it out if it "
-            f"holds none. {_LISTING}"
-        )
-        yield resource.line, [problem]
+def _authorization(document: KafkaPrincipalAuthorization, reading: Reading) -> Iterator[Entry]:
+    metadata = document.metadata
+    provider = (metadata.annotations or {}).get(_PROVIDER)
+    name = provider.value if isinstance(provider, Scalar) and not is_null(provider) else None
+    takes = reading.takes(Cluster(name), metadata.line)
+    if isinstance(takes, Problem):
+        yield metadata.line, [Problem(takes, ("metadata",))]
+    elif takes:
+        problems = list(_problems(document))
+        if problems:
+            yield document.line, problems
+            return
+        for rule in document.spec.acls or ():
+            yield from _rule(metadata.name, rule)
 
 
-def _authorization(document: Part) -> Iterator[Entry]:
-    metadata, spec = document.part("metadata"), document.part("spec")
-    principal = "" if metadata is None else _principal(metadata)
-    if document.has("template"):
-        document.problems.append(f"`template`: only Jikkou can fill it in; {_LISTING}")
-    rules: list[Value] = []
-    if spec is not None:
-        spec.allows_only(*_SPEC)
-        rules = spec.items("acls")
-        if spec.items("roles"):
-            spec.problems.append(f"`roles`: only Jikkou can resolve them; {_LISTING}")
-    return rules_in(document, rules, partial(_rule, principal), "resource, type and operations")
+def _problems(document: KafkaPrincipalAuthorization) -> Iterator[Problem]:
+    """What only Jikkou can say."""
+    annotations = document.metadata.annotations or {}
+    for name in _MEANT_OTHERWISE:
+        if name in annotations and not _is_false(annotations[name]):
+            text = "Jikkou deletes or ignores these ACLs; remove the annotation, or leave the resource out"
+            yield Problem(text, ("metadata", "annotations", name))
+    if document.template is not None and not is_null(document.template):
+        yield Problem(f"only Jikkou can fill it in; {_LISTING}", ("template",))
+    if document.spec.roles:
+        yield Problem(f"only Jikkou can resolve them; {_LISTING}", ("spec", "roles"))
 
 
-def _principal(metadata: Part) -> str:
-    annotations = metadata.value("annotations")
-    if isinstance(annotations, Fields):
-        metadata.problems += [
-            f"`{name}`: Jikkou deletes or ignores these ACLs; remove the annotation, or leave the resource out"
-            for name in _MEANT_OTHERWISE
-            if (value := fields_of(annotations).get(name)) is not None
-            and not (isinstance(value, Scalar) and value.value.lower() == "false")
-        ]
-    return _plain_text(metadata, "name")
+def _is_false(value: Value) -> bool:
+    return isinstance(value, Scalar) and value.value.lower() == "false"
 
 
-def _rule(principal: str, rule: Part) -> Iterator[Entry]:
-    rule.allows_only(*_RULE)
-    resource = rule.part("resource")
-    resource_type = name = pattern_type = ""
-    if resource is not None:
-        resource.allows_only(*_RESOURCE)
-        resource_type = loosely(ResourceType, resource.text("type"))
-        name = _plain_text(resource, "pattern")
-        pattern_type = loosely(PatternType, resource.text("patternType", PatternType.LITERAL.name))
-    if rule.value("host") is None:
+def _rule(principal: str, rule: _Rule) -> Iterator[Entry]:
+    if rule.host is None:
         # Jikkou writes it last, and takes any host without it: of a file that is cut off, an ACL would allow more.
-        rule.problems.append(f'`host`: the field is missing; write host: "{WILDCARD}" for any host')
-    if pattern_type == PatternType.MATCH.name:
-        rule.problems.append(f"`patternType`: a regular expression, which only Jikkou can resolve; {_LISTING}")
-    operations = [loosely(AclOperation, each) for each in rule.texts("operations")]
-    host = _plain_text(rule, "host", WILDCARD)
-    permission_type = loosely(AclPermissionType, rule.text("type"))
-    return rule.entries(
-        operations,
-        resource_type=resource_type,
-        resource_name=name,
-        pattern_type=pattern_type,
-        principal=principal,
-        host=host,
-        permission_type=permission_type,
-    )
-
-
-def _plain_text(part: Part, field: str, default: str | None = None) -> str:
-    text = part.text(field, default)
-    if _TEMPLATE.search(text) is not None:
-        part.problems.append(f"`{field}`: a template, which only Jikkou can fill in; {_LISTING}")
-    return text
+        problem = Problem(f'the field is missing; write host: "{WILDCARD}" for any host', (*_ACLS_AT, "host"))
+        yield rule.line, [problem]
+        return
+    for operation in rule.operations:
+        found = acl_of(
+            resource_type=rule.resource.type,
+            resource_name=rule.resource.pattern,
+            pattern_type=rule.resource.pattern_type or PatternType.LITERAL.name,
+            principal=principal,
+            host=rule.host,
+            operation=operation,
+            permission_type=rule.type,
+        )
+        yield rule.line, placed(found, *_ACLS_AT) if isinstance(found, list) else found

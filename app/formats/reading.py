@@ -32,9 +32,11 @@ class Cluster(NamedTuple):
 
 
 def cluster_named(text: str) -> Cluster:
-    """What --of-cluster names: `live`, or a namespace and a name, `kafka/live`."""
-    namespace, slash, name = text.rpartition("/")
-    return Cluster(name or None, namespace) if slash else Cluster(name)
+    """What --of-cluster names: `live`, or a namespace and a name, `kafka/live`. Raises ValueError if it is neither."""
+    namespace, _, name = text.rpartition("/")
+    if not namespace and not name:
+        raise ValueError("it names no cluster; write NAME or NAMESPACE/NAME")
+    return Cluster(name or None, namespace or None)
 
 
 class FileSet:
@@ -129,8 +131,17 @@ class Reading:
         """
         if cluster in self._refused:
             return False
-        if self.files.of_cluster is not None:
-            return self._is_wanted(cluster, self.files.of_cluster)
+        wanted = self.files.of_cluster
+        if wanted is not None and str(cluster) != str(wanted):
+            if not wanted.may_be(cluster):
+                self.other_clusters[str(cluster)] += 1
+                return False
+            unsaid = [part for part, its in zip(Cluster._fields, cluster, strict=True) if its is None]
+            unsaid = [part for part in unsaid if getattr(wanted, part) is not None]
+            if unsaid:
+                said = "namespace" if unsaid == ["namespace"] else "cluster"
+                return Problem(f"it does not say its {said}, so it may not be of `{wanted}`; leave out --of-cluster")
+        # INVARIANT: also of the wanted name there is but one cluster: `live` may be in two namespaces.
         conflict = self.files.conflict(cluster, f"{self.file}:{line}" if self.file else f"line {line}")
         if conflict is None:
             return True
@@ -140,14 +151,6 @@ class Reading:
             f"it is of the cluster `{cluster}`, but {place} is of `{first}`; read those of one cluster: --of-cluster "
             f"{first}"
         )
-
-    def _is_wanted(self, cluster: Cluster, wanted: Cluster) -> bool | Problem:
-        if any(mine is not None and its is None for mine, its in zip(wanted, cluster, strict=True)):
-            return Problem(f"it does not say its cluster, so it may not be of `{wanted}`; leave out --of-cluster")
-        if wanted.may_be(cluster):
-            return True
-        self.other_clusters[str(cluster)] += 1
-        return False
 
     def refusal(self) -> str:
         """Why it is refused if no file has any ACL."""

@@ -148,7 +148,8 @@ FORMATS = (
         "strimzi",
         "KafkaUser resources of Strimzi, YAML",
         "principals User:<name> and User:CN=<name> with a name of Kubernetes, and not both of one name; no ACLs on "
-        "DELEGATION_TOKEN and USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; CLUSTER is LITERAL",
+        "DELEGATION_TOKEN and USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; CLUSTER is LITERAL; no `{{`, "
+        "`{%` and `{#` in names and hosts",
         is_strimzi,
         read_strimzi,
         _bare(write_strimzi),

@@ -1,8 +1,9 @@
 """Resources of Kubernetes' kind, in YAML or JSON: apiVersion, kind, metadata, spec. Strimzi and Jikkou have them."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
 
@@ -11,31 +12,69 @@ from app.core.kafka.codes import AclOperation
 from app.core.spelling import nearest
 from app.formats.acl_entries import MAX_SHOWN, Entry, Problem
 from app.formats.reading import Reading
-from app.formats.shapes import PassedOver, Raw, Refused, Shape, read_shape
+from app.formats.shapes import PassedOver, Raw, Refused, Shape, Single, as_text, read_shape
 from app.formats.source import Source
 from app.formats.yaml_documents import Fields, Items, Scalar, Value, fields_of, is_null, line_of
 
 _S = TypeVar("_S", bound=Shape)
 
 
+_TEMPLATE = re.compile(r"\{[{%#]")
+
+
+def has_template(*texts: str) -> bool:
+    """Whether one of them has what Helm, Ansible or Jikkou would fill in."""
+    return any(_TEMPLATE.search(each) is not None for each in texts)
+
+
+def _final(text: str) -> str:
+    if has_template(text):
+        raise ValueError("a template that nothing has filled in; give what is made of it")
+    return text
+
+
+Final: TypeAlias = Annotated[str, as_text(_final)]
+"""A text that is no template."""
+
+
+class _OwnerReference(Shape, rename="camel"):
+    api_version: Single = None
+    kind: Single = None
+    name: Single = None
+    uid: Single = None
+    controller: Single = None
+    block_owner_deletion: Single = None
+
+
+class _ManagedFields(Shape, rename="camel"):
+    api_version: Single = None
+    fields_type: Single = None
+    fields_v1: PassedOver = msgspec.field(name="fieldsV1", default=None)
+    manager: Single = None
+    operation: Single = None
+    subresource: Single = None
+    time: Single = None
+
+
 class Metadata(Shape, rename="camel"):
     """Of an object of Kubernetes (ObjectMeta, v1)."""
 
-    name: str
-    namespace: str | None = None
-    labels: dict[str, str] | None = None
+    name: Final
+    namespace: Final | None = None
+    labels: dict[str, Final] | None = None
     annotations: dict[str, str] | None = None
-    generate_name: PassedOver = None
-    self_link: PassedOver = None
-    uid: PassedOver = None
-    resource_version: PassedOver = None
-    generation: PassedOver = None
-    creation_timestamp: PassedOver = None
+    generate_name: Single = None
+    self_link: Single = None
+    uid: Single = None
+    resource_version: Single = None
+    generation: Single = None
+    creation_timestamp: Single = None
     deletion_timestamp: Raw = None
-    deletion_grace_period_seconds: PassedOver = None
-    owner_references: PassedOver = None
-    finalizers: PassedOver = None
-    managed_fields: PassedOver = None
+    deletion_grace_period_seconds: Single = None
+    owner_references: list[_OwnerReference] | None = None
+    finalizers: list[str] | None = None
+    managed_fields: list[_ManagedFields] | None = None
+    cluster_name: Single = None
 
     def problems(self) -> list[Problem]:
         """Why the resource is not in force."""
@@ -46,10 +85,15 @@ class Metadata(Shape, rename="camel"):
 
 
 class _ListMetadata(Shape, rename="camel"):
-    resource_version: PassedOver = None
-    self_link: PassedOver = None
-    remaining_item_count: PassedOver = None
+    """Of a list of Kubernetes (ListMeta, v1), or of Jikkou."""
+
+    resource_version: Single = None
+    self_link: Single = None
+    remaining_item_count: Single = None
     following: str | None = msgspec.field(name="continue", default=None)
+    name: Single = None
+    labels: dict[str, PassedOver] | None = None
+    annotations: dict[str, PassedOver] | None = None
 
 
 class _List(Shape, rename="camel"):
@@ -65,25 +109,32 @@ class Kinds:
 
     read: Mapping[str, Sequence[str]]
     lists: Mapping[str, Sequence[str]]
+    """Lists of resources, besides those of each kind that is passed over."""
     passed_over: Mapping[str, Sequence[str]]
-    acls_at: tuple[str, ...]
-    """Where a resource has its ACLs; one that is passed over has none there."""
 
     def has(self, some: Mapping[str, Sequence[str]], version: str, kind: str) -> bool:
         group = version.rpartition("/")[0]
         return kind in some.get(version, ()) or (bool(group) and kind in some.get(f"{group}/*", ()))
 
+    def is_list(self, version: str, kind: str) -> bool:
+        one = kind.removesuffix("List")
+        return self.has(self.lists, version, kind) or (one != kind and self.has(self.passed_over, version, one))
+
     def refusal(self, kind: str) -> str:
         """Why a resource of this kind is refused, with the kind that was probably meant."""
         every = {
-            each: versions
+            each: version
             for some in (self.passed_over, self.lists, self.read)
-            for versions in some
-            for each in some[versions]
+            for version in reversed(list(some))
+            for each in some[version]
         }
-        meant = kind if kind in every else nearest(kind, every)
-        hint = f"; did you mean apiVersion {every[meant].replace('*', 'v1')}, kind {meant}?" if meant else ""
-        return f"unknown to Klamm, so it may hold ACLs{hint or '; leave it out if it holds none'}"
+        meant = kind if kind in every else nearest(kind, every, likeness=_LEAST_LIKENESS)
+        hint = f"did you mean apiVersion {every[meant].replace('*', 'v1')}, kind {meant}? Otherwise " if meant else ""
+        return f"unknown to Klamm, so it may hold ACLs; {hint}leave it out if it holds none"
+
+
+_LEAST_LIKENESS = 0.75
+_ACLS = "acls"
 
 
 def read_resources(
@@ -112,21 +163,29 @@ def _read(
     entries_of: Callable[[_S, Reading], Iterator[Entry]],
 ) -> Iterator[Entry]:
     version, kind = _text_at(resource, "apiVersion"), _text_at(resource, "kind")
-    if not isinstance(resource, Fields) or not version or not kind:
+    if not isinstance(resource, Fields):
         yield line_of(resource), [Problem("not a resource; write one with apiVersion and kind")]
+    elif not version or not kind:
+        yield line_of(resource), [_nameless(resource, "kind" if version else "apiVersion")]
     elif kinds.has(kinds.read, version, kind):
         try:
             yield from entries_of(read_shape(shape, resource, reading), reading)
         except Refused as refused:
-            yield from ((line, [problem]) for line, problem in refused.faults)
+            yield from refused.entries()
     elif not kinds.has(kinds.passed_over, version, kind):
         problem = f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`: {kinds.refusal(kind)}"
         yield line_of(resource), [Problem(problem)]
-    elif _has(resource, kinds.acls_at) or _has(resource, kinds.acls_at[1:]):
-        problem = f"`{kind}`: no such resource has ACLs, but this one has `{'.'.join(kinds.acls_at)}`; correct its kind"
-        yield line_of(resource), [Problem(problem)]
+    elif (place := _place_of_acls(resource)) is not None:
+        problem = f"a {kind} has no ACLs, but this one has a list `{'.'.join(place)[:MAX_SHOWN]}`; correct its kind"
+        yield line_of(resource), [Problem(problem, ("kind",))]
     else:
         reading.passed_over[kind] += 1
+
+
+def _nameless(resource: Fields, name: str) -> Problem:
+    meant = nearest(name, fields_of(resource))
+    hint = f"; did you mean it by `{meant[:MAX_SHOWN]}`?" if meant is not None and meant != name else "; write it"
+    return Problem(f"the field is missing, or empty{hint}", (name,))
 
 
 def _unlisted(document: Value, kinds: Kinds, reading: Reading) -> Iterator[Value | Entry]:
@@ -136,7 +195,7 @@ def _unlisted(document: Value, kinds: Kinds, reading: Reading) -> Iterator[Value
     try:
         found = read_shape(_List, document, reading)
     except Refused as refused:
-        yield from ((line, [problem]) for line, problem in refused.faults)
+        yield from refused.entries()
         return
     if found.metadata is not None and found.metadata.following:
         text = "there are more pages; give the resources of all of them, without this field"
@@ -147,7 +206,7 @@ def _unlisted(document: Value, kinds: Kinds, reading: Reading) -> Iterator[Value
 
 
 def _is_list(value: Value, kinds: Kinds) -> bool:
-    return kinds.has(kinds.lists, _text_at(value, "apiVersion"), _text_at(value, "kind"))
+    return kinds.is_list(_text_at(value, "apiVersion"), _text_at(value, "kind"))
 
 
 def _text_at(value: Value, name: str) -> str:
@@ -155,12 +214,23 @@ def _text_at(value: Value, name: str) -> str:
     return str(found.value) if isinstance(found, Scalar) else ""
 
 
-def _has(value: Value, place: Sequence[str]) -> bool:
-    for name in place:
-        if not isinstance(value, Fields) or name not in (inside := fields_of(value)):
-            return False
-        value = inside[name]
-    return isinstance(value, Items)
+def _place_of_acls(value: Value, place: tuple[str, ...] = ()) -> tuple[str, ...] | None:
+    """Where a list of ACLs stands, in whatever blocks."""
+    if not isinstance(value, Fields):
+        return None
+    for key, inside in value.value:
+        here = (*place, key.value)
+        found = here if key.value == _ACLS and isinstance(inside, Items) else _place_of_acls(inside, here)
+        if found is not None:
+            return found
+    return None
+
+
+def placed(problems: Sequence[Problem], *place: str) -> Sequence[Problem]:
+    """They are of what stands at this place."""
+    for each in problems:
+        each.place = (*place, *each.place)
+    return problems
 
 
 def by_rule(bindings: Sequence[AclBinding]) -> list[list[AclBinding]]:

@@ -5,15 +5,15 @@ Strimzi makes the principal of the resource's name: User:CN=<name> with _TLS, Us
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, TextIO
+from typing import Annotated, Literal, TextIO, TypeAlias
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, AclOperation, PatternType, ResourceType
 from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, Problem, acl_of
 from app.formats.quoting import wide_quoted
 from app.formats.reading import Cluster, Reading
-from app.formats.resources import Kinds, Metadata, by_rule, read_resources
-from app.formats.shapes import Filled, PassedOver, Shape
+from app.formats.resources import Final, Kinds, Metadata, by_rule, has_template, placed, read_resources
+from app.formats.shapes import Filled, Shape, Single, as_text, as_word
 from app.formats.source import Outline, Source
 from app.formats.words import spellings
 
@@ -29,6 +29,7 @@ _SCRAM = "scram-sha-512"
 _OPERATIONS = spellings(AclOperation, up_to=AclOperation.IDEMPOTENT_WRITE)
 _RESOURCE_TYPES = {"topic": "TOPIC", "group": "GROUP", "cluster": "CLUSTER", "transactionalId": "TRANSACTIONAL_ID"}
 _PATTERN_TYPES = {"literal": "LITERAL", "prefix": "PREFIXED"}
+_PERMISSION_TYPES = {"allow": "ALLOW", "deny": "DENY"}
 
 _OPERATION_WORDS = {AclOperation[name]: word for word, name in _OPERATIONS.items()}
 _RESOURCE_WORDS = {ResourceType[name]: word for word, name in _RESOURCE_TYPES.items()}
@@ -37,61 +38,71 @@ _PATTERN_WORDS = {PatternType[name]: word for word, name in _PATTERN_TYPES.items
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\Z")
 _PRINCIPAL = re.compile(r"User:(CN=)?(.*)\Z", re.DOTALL)
-_TEMPLATE = re.compile(r"\{\{|\{%")
 _CLUSTER_LABEL = "strimzi.io/cluster"
 _PAUSED = "strimzi.io/pause-reconciliation"
+_ACLS_AT = ("spec", "authorization", "acls")
+
+
+def _simple(text: str) -> str:
+    if text != _SIMPLE:
+        raise ValueError(f"`{text[:MAX_SHOWN]}` holds no ACLs; write `{_SIMPLE}`")
+    return text
+
+
+_SIMPLE = "simple"
+_Operation: TypeAlias = Annotated[str, as_word(_OPERATIONS)]
 
 
 class _Resource(Shape, rename="camel"):
-    type: Literal["topic", "group", "cluster", "transactionalId"]
-    name: str | None = None
-    pattern_type: Literal["literal", "prefix"] | None = None
+    type: Annotated[str, as_word(_RESOURCE_TYPES)]
+    name: Final | None = None
+    pattern_type: Annotated[str, as_word(_PATTERN_TYPES)] | None = None
 
 
 class _Rule(Shape):
     resource: _Resource
-    type: Literal["allow", "deny"] | None = None
-    host: str | None = None
-    operation: str | None = None
-    operations: Filled[str] | None = None
+    type: Annotated[str, as_word(_PERMISSION_TYPES)] | None = None
+    host: Final | None = None
+    operation: _Operation | None = None
+    operations: Filled[_Operation] | None = None
 
 
 class _Authorization(Shape):
-    type: Literal["simple"]
+    type: Annotated[str, as_text(_simple)]
     acls: list[_Rule] | None = None
 
 
 class _SecretKey(Shape):
-    name: str
-    key: str
-    optional: bool = False
+    name: Single = None
+    key: Single = None
+    optional: Single = None
 
 
 class _PasswordSource(Shape, rename="camel"):
-    secret_key_ref: _SecretKey
+    secret_key_ref: _SecretKey | None = None
 
 
 class _Password(Shape, rename="camel"):
-    value_from: _PasswordSource
+    value_from: _PasswordSource | None = None
 
 
 class _Authentication(Shape, rename="camel"):
-    type: str
+    type: Literal["tls", "tls-external", "scram-sha-512"]
     password: _Password | None = None
-    validity_days: int | None = None
-    renewal_days: int | None = None
+    validity_days: Single = None
+    renewal_days: Single = None
 
 
 class _Quotas(Shape, rename="camel"):
-    producer_byte_rate: int | None = None
-    consumer_byte_rate: int | None = None
-    request_percentage: int | None = None
-    controller_mutation_rate: PassedOver = None
+    producer_byte_rate: Single = None
+    consumer_byte_rate: Single = None
+    request_percentage: Single = None
+    controller_mutation_rate: Single = None
 
 
 class _SecretMetadata(Shape):
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
+    labels: dict[str, Single] | None = None
+    annotations: dict[str, Single] | None = None
 
 
 class _SecretTemplate(Shape):
@@ -109,40 +120,68 @@ class _Spec(Shape):
     template: _Template | None = None
 
 
+class _Condition(Shape, rename="camel"):
+    type: Single = None
+    status: Single = None
+    last_transition_time: Single = None
+    reason: Single = None
+    message: Single = None
+
+
+class _Status(Shape, rename="camel"):
+    conditions: list[_Condition] | None = None
+    observed_generation: Single = None
+    username: Single = None
+    secret: Single = None
+
+
 class KafkaUser(Shape, rename="camel"):
-    """The whole resource, as of Strimzi 1.0 (v1) and before (v1beta2)."""
+    """The whole resource, as of Strimzi 1.2 (v1) and 0.45 (v1beta2 and before)."""
 
     api_version: str
     kind: str
     metadata: Metadata
     spec: _Spec
-    status: PassedOver = None
+    status: _Status | None = None
 
 
 _KINDS = Kinds(
-    read={f"{_GROUP}*": (_KIND,)},
-    lists={"v1": ("List",), f"{_GROUP}*": ("KafkaUserList",)},
+    read={f"{_GROUP}{version}": (_KIND,) for version in ("v1", "v1beta2", "v1beta1", "v1alpha1")},
+    lists={"v1": ("List",), f"{_GROUP}*": (f"{_KIND}List",)},
     passed_over={
         f"{_GROUP}*": (
-            "Kafka", "KafkaNodePool", "KafkaTopic", "KafkaConnect", "KafkaConnector", "KafkaBridge", "KafkaMirrorMaker",
-            "KafkaMirrorMaker2", "KafkaRebalance",
+            "Kafka", "KafkaNodePool", "KafkaTopic", "KafkaConnect", "KafkaConnectS2I", "KafkaConnector", "KafkaBridge",
+            "KafkaMirrorMaker", "KafkaMirrorMaker2", "KafkaRebalance",
         ),
         "core.strimzi.io/*": ("StrimziPodSet",),
         "access.strimzi.io/*": ("KafkaAccess",),
         "v1": (
-            "ConfigMap", "Secret", "Namespace", "Service", "ServiceAccount", "Pod", "PersistentVolume",
-            "PersistentVolumeClaim", "LimitRange", "ResourceQuota", "Endpoints",
+            "ConfigMap", "Secret", "Namespace", "Node", "Service", "ServiceAccount", "Pod", "PodTemplate",
+            "PersistentVolume", "PersistentVolumeClaim", "LimitRange", "ResourceQuota", "ReplicationController",
+            "Endpoints", "Event",
         ),
-        "apps/v1": ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"),
-        "batch/v1": ("Job", "CronJob"),
-        "rbac.authorization.k8s.io/v1": ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
-        "networking.k8s.io/v1": ("Ingress", "NetworkPolicy"),
-        "policy/v1": ("PodDisruptionBudget",),
-        "autoscaling/v2": ("HorizontalPodAutoscaler",),
-        "apiextensions.k8s.io/v1": ("CustomResourceDefinition",),
+        "apps/*": ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ControllerRevision"),
+        "batch/*": ("Job", "CronJob"),
+        "rbac.authorization.k8s.io/*": ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
+        "networking.k8s.io/*": ("Ingress", "IngressClass", "NetworkPolicy"),
+        "policy/*": ("PodDisruptionBudget", "PodSecurityPolicy"),
+        "autoscaling/*": ("HorizontalPodAutoscaler",),
+        "scheduling.k8s.io/*": ("PriorityClass",),
+        "storage.k8s.io/*": ("StorageClass",),
+        "coordination.k8s.io/*": ("Lease",),
+        "discovery.k8s.io/*": ("EndpointSlice",),
+        "events.k8s.io/*": ("Event",),
+        "admissionregistration.k8s.io/*": ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
+        "apiextensions.k8s.io/*": ("CustomResourceDefinition",),
+        "apiregistration.k8s.io/*": ("APIService",),
         "kustomize.config.k8s.io/*": ("Kustomization", "Component"),
+        "monitoring.coreos.com/*": (
+            "PodMonitor", "ServiceMonitor", "PrometheusRule", "Probe", "ScrapeConfig", "Prometheus", "PrometheusAgent",
+            "Alertmanager", "AlertmanagerConfig", "ThanosRuler",
+        ),
+        "cert-manager.io/*": ("Certificate", "Issuer", "ClusterIssuer"),
+        "route.openshift.io/*": ("Route",),
     },
-    acls_at=("spec", "authorization", "acls"),
 )  # fmt: skip
 """What is read, and what may be passed over: the kinds of Strimzi and Kubernetes that hold no ACLs of Kafka."""
 
@@ -182,6 +221,8 @@ def _checked(binding: AclBinding) -> str:
             "Strimzi makes principals from resource names: User:<name> or User:CN=<name>, with a Kubernetes name "
             f"(lower case letters, digits, `-`, `.`) of up to {_MAX_TLS_NAME} characters with CN=",
         )
+    if has_template(binding.resource_name, binding.host):
+        raise FormatLimitError(binding, "Klamm takes `{{`, `{%` and `{#` in Strimzi's files for templates")
     if binding.resource_type not in _RESOURCE_WORDS:
         raise FormatLimitError(binding, f"Strimzi has no ACLs on {binding.resource_type.name}")
     if binding.operation not in _OPERATION_WORDS:
@@ -217,87 +258,67 @@ def _write_rule(rule: Sequence[AclBinding], out: TextIO) -> None:
 
 
 def _user(user: KafkaUser, reading: Reading) -> Iterator[Entry]:
-    problems = [*user.metadata.problems(), *_of_user(user)]
-    if problems:
-        yield user.line, problems
-        return
-    metadata, authentication = user.metadata, user.spec.authentication
+    metadata, authentication, authorization = user.metadata, user.spec.authentication, user.spec.authorization
     takes = reading.takes(Cluster((metadata.labels or {}).get(_CLUSTER_LABEL), metadata.namespace), metadata.line)
     if isinstance(takes, Problem):
-        yield metadata.line, [takes]
-    elif takes and user.spec.authorization is not None:
-        is_tls = authentication is not None and authentication.type in _TLS
-        principal = f"User:CN={metadata.name}" if is_tls else f"User:{metadata.name}"
-        for rule in user.spec.authorization.acls or ():
-            yield from _rule(principal, rule)
+        yield metadata.line, [Problem(takes, ("metadata",))]
+    elif takes:
+        problems = [*metadata.problems(), *_problems(metadata)]
+        if problems:
+            yield metadata.line, problems
+        elif authorization is not None:
+            is_tls = authentication is not None and authentication.type in _TLS
+            principal = f"User:CN={metadata.name}" if is_tls else f"User:{metadata.name}"
+            for rule in authorization.acls or ():
+                yield from _rule(principal, rule)
 
 
-def _of_user(user: KafkaUser) -> Iterator[Problem]:
-    metadata, authentication = user.metadata, user.spec.authentication
+def _problems(metadata: Metadata) -> Iterator[Problem]:
+    name = metadata.name[:MAX_SHOWN]
     if _NAME.match(metadata.name) is None or len(metadata.name) > _MAX_NAME:
-        yield Problem(f"`{metadata.name[:MAX_SHOWN]}` is not a Kubernetes name", ("metadata", "name"))
-    if authentication is not None and authentication.type not in (*_TLS, _SCRAM):
-        known = ", ".join((*_TLS, _SCRAM))
-        yield Problem(
-            f"the principal of type `{authentication.type[:MAX_SHOWN]}` is unknown to Klamm; write one of {known}",
-            ("spec", "authentication"),
-        )
-    if (metadata.annotations or {}).get(_PAUSED) == "true":
-        text = f"`{metadata.name}` is paused, so Strimzi does nothing with it; remove the annotation, or leave it out"
+        yield Problem(f"`{name}` is not a Kubernetes name", ("metadata", "name"))
+    paused = (metadata.annotations or {}).get(_PAUSED, "")
+    # As Java's Boolean.parseBoolean has it, by which Strimzi goes.
+    if paused.lower() == "true" or has_template(paused):
+        text = f"`{name}` is paused, so Strimzi does nothing with it; remove the annotation, or leave it out"
         yield Problem(text, ("metadata", "annotations", _PAUSED))
 
 
 def _rule(principal: str, rule: _Rule) -> Iterator[Entry]:
     problems: list[Problem] = []
-    resource, host = rule.resource, WILDCARD if rule.host is None else rule.host
-    name, pattern_type = _pattern(resource, problems)
-    for field, text in (("name", name), ("host", host)):
-        if _TEMPLATE.search(text) is not None:
-            problems.append(Problem("a template that nothing has filled in; give what the chart makes of it", (field,)))
+    name, pattern_type = _pattern(rule.resource, problems)
     operations = _operations(rule, problems)
     if problems:
-        yield rule.line, problems
+        yield rule.line, placed(problems, *_ACLS_AT)
         return
     for operation in operations:
-        yield (
-            rule.line,
-            acl_of(
-                resource_type=_RESOURCE_TYPES[resource.type],
-                resource_name=name,
-                pattern_type=_PATTERN_TYPES[pattern_type],
-                principal=principal,
-                host=host,
-                operation=_OPERATIONS[operation],
-                permission_type="ALLOW" if rule.type is None else rule.type.upper(),
-            ),
+        found = acl_of(
+            resource_type=rule.resource.type,
+            resource_name=name,
+            pattern_type=pattern_type,
+            principal=principal,
+            host=WILDCARD if rule.host is None else rule.host,
+            operation=operation,
+            permission_type=rule.type or "ALLOW",
         )
+        yield rule.line, placed(found, *_ACLS_AT) if isinstance(found, list) else found
 
 
 def _pattern(resource: _Resource, problems: list[Problem]) -> tuple[str, str]:
-    name, pattern_type = resource.name, resource.pattern_type or "literal"
-    if resource.type == "cluster":
+    name, pattern_type = resource.name, resource.pattern_type or PatternType.LITERAL.name
+    if resource.type == ResourceType.CLUSTER.name:
         # Strimzi passes both over, whatever they are.
-        if name not in (None, CLUSTER_NAME) or pattern_type != "literal":
+        if name not in (None, CLUSTER_NAME) or pattern_type != PatternType.LITERAL.name:
             problems.append(Problem("a cluster has neither name nor patternType; remove them", ("resource",)))
-        return CLUSTER_NAME, "literal"
+        return CLUSTER_NAME, PatternType.LITERAL.name
     if name is None:
-        problems.append(Problem("the field is missing", ("name",)))
+        problems.append(Problem("the field is missing", ("resource", "name")))
     return name or "", pattern_type
 
 
 def _operations(rule: _Rule, problems: list[Problem]) -> Sequence[str]:
     if rule.operation is not None and rule.operations is not None:
-        problems.append(Problem("both are given; keep `operations`", ("operation` and `operations",)))
-        return ()
-    if rule.operation is None and rule.operations is None:
-        problems.append(Problem("the list is missing, or empty", ("operations",)))
-        return ()
-    words = rule.operations or [rule.operation or ""]
-    problems += [
-        Problem(
-            f"`{each[:MAX_SHOWN]}` is not one of its values; write one of {', '.join(_OPERATIONS)}", ("operations",)
-        )
-        for each in words
-        if each not in _OPERATIONS
-    ]
-    return words
+        problems.append(Problem("`operation` is given as well; keep `operations`", ("operations",)))
+    elif rule.operation is None and rule.operations is None:
+        problems.append(Problem("the list is missing", ("operations",)))
+    return rule.operations or [rule.operation or ""]

@@ -16,7 +16,7 @@ from app.formats.lines import TextFault, whole_text
 
 MAX_YAML_BYTES = 32 * 1024 * 1024
 MAX_DOCUMENT_VALUES = 1_000_000
-MAX_DEPTH = 32
+MAX_DEPTH = 64
 
 Value = yaml.Node
 Scalar = yaml.ScalarNode
@@ -35,11 +35,14 @@ _TAGS: dict[type[Value], set[str]] = {
 }
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,18}\Z")
 _MERGE = "<<"
-_TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels; no KafkaUser is"
+_TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels; no file of ACLs is"
 _LIBRARY_TOO_DEEP = "exceeded maximum nesting depth"
 """What libyaml says of thousands of levels, before anything is composed of them."""
 _TRUE = ("true", "yes", "on")
 _ANCHOR = re.compile(r"[&*][\w-]+")
+_TEMPLATE = re.compile(r"\{[{%]")
+_TEMPLATE_LINE = re.compile(r"\s*\{[{%]")
+_LOOKS_LIKE_A_TEMPLATE = "this looks like a template that nothing has filled in; give what is made of it"
 
 
 def read_documents(stream: IO[bytes]) -> Iterator[Value]:
@@ -52,7 +55,8 @@ def read_documents(stream: IO[bytes]) -> Iterator[Value]:
             yield document
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
-        raise TextFault(1 if mark is None else mark.line + 1, _problem(fault, text)) from None
+        line = 1 if mark is None else mark.line + 1
+        raise TextFault(line, _problem(fault, text) + _template_hint(text, line)) from None
     except yaml.YAMLError as fault:
         raise TextFault(1, f"not YAML: {str(fault).splitlines()[0]}") from None
 
@@ -132,6 +136,15 @@ def _problem(fault: yaml.MarkedYAMLError, text: str) -> str:
     return f"{name}: the anchor comes more than once; give each a name of its own"
 
 
+def _template_hint(text: str, line: int) -> str:
+    """To follow what is wrong with the syntax of this line; empty if no template can be the cause."""
+    lines = text.split("\n")
+    is_template = any(_TEMPLATE.search(each) for each in lines[line - 1 : line]) or any(
+        _TEMPLATE_LINE.match(each) for each in lines
+    )
+    return f"; {_LOOKS_LIKE_A_TEMPLATE}" if is_template else ""
+
+
 class _Composer(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # in C where the wheel has it
     """PyYAML's composer with bounds. It calls itself for each level: in C, a deep value would end the process."""
 
@@ -181,12 +194,20 @@ def _check_names(mapping: Fields) -> None:
     names = set()
     for name, _ in mapping.value:
         if not isinstance(name, Scalar):
-            raise TextFault(line_of(name), "a key is not text; write a name")
+            # As a value, `{{ .Values.x }}` is a mapping whose key is one.
+            way_out = (
+                _LOOKS_LIKE_A_TEMPLATE if isinstance(name, Fields) and _is_within_braces(mapping) else "write a name"
+            )
+            raise TextFault(line_of(name), f"a key is not text; {way_out}")
         if name.value == _MERGE:
             raise TextFault(line_of(name), "merge keys (`<<`) are not supported; write the fields out")
         if name.value in names:
             raise TextFault(line_of(name), f"`{name.value[:200]}`: the key comes more than once; write it once")
         names.add(name.value)
+
+
+def _is_within_braces(mapping: Fields) -> bool:
+    return mapping.flow_style is True and len(mapping.value) == 1 and is_null(mapping.value[0][1])
 
 
 def _too_many_values(value: Value) -> TextFault:

@@ -44,7 +44,11 @@ def beyond_strimzi(binding: AclBinding) -> bool:
     kind, _, name = binding.principal.partition(":")
     bare = name.removeprefix("CN=")
     is_named = all(map(_LABELS.match, bare.split("."))) and len(bare) <= (253 if bare == name else 64)
-    return is_late or is_odd_cluster or kind != "User" or not is_named
+    return is_late or is_odd_cluster or kind != "User" or not is_named or has_template(binding)
+
+
+def has_template(binding: AclBinding) -> bool:
+    return any(sign in each for each in texts(binding) for sign in ("{{", "{%", "{#"))
 
 
 def beyond_terraform(binding: AclBinding) -> bool:
@@ -66,7 +70,7 @@ BEYOND: dict[str, Callable[[AclBinding], bool]] = {
     "csv": nothing,
     "kafka-acls": beyond_kafka_acls,
     "rpk": lambda binding: binding.principal.startswith("RedpandaRole:"),
-    "jikkou": lambda binding: any(sign in each for each in texts(binding) for sign in ("{{", "{%", "{#")),
+    "jikkou": has_template,
     "strimzi": beyond_strimzi,
     "terraform": beyond_terraform,
     "jsonl": nothing,

@@ -4,10 +4,11 @@ from textwrap import dedent, indent
 
 import pytest
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.reading import FileSet
 from app.formats.registry import format_named
-from tests.acl_sets import bindings_of, problems_of, recognised, written
+from tests.acl_sets import bindings_of, entries, problems_of, recognised, written
 
 FORMAT = format_named("jikkou")
 ALICE = """\
@@ -114,12 +115,12 @@ def test_it_is_written_a_document_each() -> None:
 def test_what_is_not_understood_is_told(subtests: pytest.Subtests) -> None:
     for old, new, problem in [
         ("roles: []", "roles: [Reader]", "1: `roles`: only Jikkou can resolve them"),
-        ("roles: []", "roles: Reader", "1: `roles`: not a list"),
-        ("roles: []", "rolls: []", "1: `rolls`: there is no such field"),
-        ("'PREFIXED'", "'MATCH'", "10: `patternType`: a regular expression, which only Jikkou can resolve"),
-        ("'PREFIXED'", "'PREFIX'", "10: `pattern_type`: `PREFIX` is not a value that Kafka knows"),
-        ("my-topic-", "{{ values.topic }}", "10: `pattern`: a template"),
-        ("User:Alice", "User:{% x %}", "1: `name`: a template"),
+        ("roles: []", "roles: Reader", "8: `roles`: not a list"),
+        ("roles: []", "rolls: []", "8: `rolls`: there is no such field; did you mean `roles`?"),
+        ("'PREFIXED'", "'MATCH'", "13: `patternType`: a regular expression, which only Jikkou can resolve"),
+        ("'PREFIXED'", "'PREFIX'", "13: `patternType`: `PREFIX` is not one of its values; did you mean PREFIXED?"),
+        ("my-topic-", "{{ values.topic }}", "12: `pattern`: a template"),
+        ("User:Alice", "User:{% x %}", "4: `name`: a template"),
         ("spec:\n", "template: {values: {}}\nspec:\n", "1: `template`: only Jikkou can fill it in"),
         (
             'managed-by-location: "./x.yaml"',
@@ -131,13 +132,17 @@ def test_what_is_not_understood_is_told(subtests: pytest.Subtests) -> None:
             "ignore: 'true'",
             "1: `jikkou.io/ignore`: Jikkou deletes or ignores these ACLs",
         ),
-        ("  acls:\n", "  ACLs:\n", "1: `ACLs`: there is no such field"),
+        ("  acls:\n", "  ACLs:\n", "9: `ACLs`: there is no such field"),
         ('      type: "DENY"\n', "", "10: `type`: the field is missing"),
         ('      host: "*"\n', "", "10: `host`: the field is missing"),
-        ("DENY", "FORBID", "10: `permission_type`: `FORBID` is not a value that Kafka knows"),
-        ("'READ', 'WRITE'", "", "10: `operations`: the list is missing, or empty"),
-        ("'READ'", "CREATE_TOKEN", "10: `operation`: `CREATE_TOKEN` is not a value that Kafka knows"),
-        ("pattern: 'my-topic-'", "pattern: 012", "10: `pattern`: the value is not text"),
+        ("DENY", "FORBID", "14: `type`: `FORBID` is not one of its values; write one of DENY, ALLOW"),
+        ("'READ', 'WRITE'", "", "15: `operations`: the list is empty"),
+        (
+            "'READ'",
+            "CREATE_TOKEN",
+            "15: `operations`: `CREATE_TOKEN` is not one of its values; did you mean CREATE_TOKENS?",
+        ),
+        ("pattern: 'my-topic-'", "pattern: 012", "12: `pattern`: the value is not text"),
         ("User:Alice", "Alice", "10: Could not parse principal"),
         (
             "KafkaPrincipalAuthorization",
@@ -151,6 +156,83 @@ def test_what_is_not_understood_is_told(subtests: pytest.Subtests) -> None:
             assert text != ALICE
             found = problems_of(text.encode(), FORMAT)
             assert found[0].startswith(problem), found
+
+
+def test_kinds_without_acls_are_passed_over_by_name_and_counted(subtests: pytest.Subtests) -> None:
+    for group, kind in [
+        ("kafka", "KafkaTopic"),
+        ("kafka", "KafkaClientQuota"),
+        ("kafka", "KafkaConnector"),
+        ("core", "ConfigMap"),
+        ("schemaregistry", "SchemaRegistrySubject"),
+        ("iceberg", "IcebergTable"),
+    ]:
+        with subtests.test(kind=kind):
+            other = f"apiVersion: {group}.jikkou.io/v1\nkind: {kind}\nspec: {{}}\n"
+            listed = f"apiVersion: {group}.jikkou.io/v1\nkind: {kind}List\nitems:\n- {indent(other, '  ').lstrip()}"
+            files = FileSet()
+            found = entries(f"{other}---\n{listed}---\n{ALICE}".encode(), None, files)
+            assert [each.binding for _, each in found if isinstance(each, NewAcl)] == ACLS
+            assert files.passed_over() == {kind: 2}
+
+
+def test_kinds_that_may_hold_acls_are_refused(subtests: pytest.Subtests) -> None:
+    unknown = "unknown to Klamm, so it may hold ACLs"
+    for group, kind, hint in [
+        ("kafka", "KafkaPrincipalAuthorisation", "kind KafkaPrincipalAuthorization?"),
+        ("kafka", "Kafkatopic", "kind KafkaTopic?"),
+        ("kafkaa", "KafkaTopic", "apiVersion kafka.jikkou.io/v1, kind KafkaTopic?"),
+        ("kafka", "KafkaPrincipalRole", ""),
+        ("core", "ValidatingResourcePolicy", ""),
+    ]:
+        with subtests.test(kind=kind):
+            (found,) = problems_of(f"apiVersion: {group}.jikkou.io/v1\nkind: {kind}\nspec: {{}}\n---\n{ALICE}".encode())
+            assert unknown in found
+            assert hint in found
+    (found,) = problems_of(ALICE.replace("KafkaPrincipalAuthorization", "KafkaTopic").encode())
+    assert found == "1: `kind`: a KafkaTopic has no ACLs, but this one has a list `spec.acls`; correct its kind"
+
+
+def test_what_stands_in_another_block_than_its_own_is_refused(subtests: pytest.Subtests) -> None:
+    for old, new, problem in [
+        (
+            "spec:\n  roles: []\n  acls:",
+            "spec:\n  roles: []\nacls:",
+            "9: `acls`: there is no such field here; it belongs to `spec`",
+        ),
+        (
+            '      type: "DENY"',
+            '        host: x\n      type: "DENY"',
+            "14: `host`: there is no such field here; it belongs to `spec.acls`",
+        ),
+        ("  labels: {}", "  labels: {}\n  roles: []", "6: `roles`: there is no such field here; it belongs to `spec`"),
+        ("pattern:", "patern:", "12: `patern`: there is no such field; did you mean `pattern`?"),
+        ("operations:", "operation:", "15: `operation`: there is no such field; did you mean `operations`?"),
+        ("spec:", "stauts: {}\nspec:", "7: `stauts`: there is no such field"),
+    ]:
+        with subtests.test(new=new):
+            text = ALICE.replace(old, new, 1)
+            assert text != ALICE
+            assert problems_of(text.encode())[0].startswith(problem), problems_of(text.encode())
+
+
+def test_the_provider_says_of_which_cluster_a_resource_is() -> None:
+    live, other = (
+        ALICE.replace("{jikkou.io/managed", f"{{jikkou.io/provider: {name}, jikkou.io/managed")
+        for name in ("live", "try")
+    )
+    both = f"{live}---\n{other}".encode()
+    assert "it is of the cluster `try`, but line 4 is of `live`" in problems_of(both)[0]
+    files = FileSet(of_cluster="try")
+    assert len([each for _, each in entries(both, None, files) if isinstance(each, NewAcl)]) == len(ACLS)
+    assert files.other_clusters() == {"live": 1}
+    assert bindings_of(f"{live}---\n{ALICE}".encode()) == ACLS * 2
+
+
+def test_false_annotations_mean_nothing() -> None:
+    for value in ["false", "'False'"]:
+        text = ALICE.replace('managed-by-location: "./x.yaml"', f"delete: {value}, jikkou.io/ignore: {value}")
+        assert bindings_of(text.encode()) == ACLS
 
 
 @pytest.mark.parametrize("other", ["strimzi", "jikkou"])
