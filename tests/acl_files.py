@@ -1,5 +1,6 @@
-"""Files of ACLs as people and tools keep them, in drawn styles, and what a test knows of each: its ACLs, and where in the
-text each name stands. All names are drawn words that stand nowhere else.
+"""Files of ACLs as people and tools keep them, in drawn styles, and what a test knows of each.
+
+That is its ACLs, and where in the text each name stands. All names are drawn words that stand nowhere else.
 """
 
 import io
@@ -13,7 +14,17 @@ from typing import NamedTuple
 from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.registry import AclFormat
-from tests.acl_trees import Map, Tree, block_yaml, compact_json, json_tree, pretty_json, shuffled, yaml_style, yaml_trees
+from tests.acl_trees import (
+    Map,
+    Tree,
+    block_yaml,
+    compact_json,
+    json_tree,
+    pretty_json,
+    shuffled,
+    yaml_style,
+    yaml_trees,
+)
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TYPES = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
@@ -197,7 +208,14 @@ def _rpk_list(trees: list[Tree], _: random.Random) -> list[Tree]:
 def _kafka_acl_list(trees: list[Tree], _: random.Random) -> list[Tree]:
     about = Map([("self", "http://rest:8082/v3/clusters/c-1/acls"), ("next", None)])
     items = [
-        Map([("kind", "KafkaAcl"), ("metadata", Map(about[:1])), ("cluster_id", "c-1"), *(each if isinstance(each, Map) else ())])
+        Map(
+            [
+                ("kind", "KafkaAcl"),
+                ("metadata", Map(about[:1])),
+                ("cluster_id", "c-1"),
+                *(each if isinstance(each, Map) else ()),
+            ]
+        )
         for each in _inner(trees[0])
     ]
     return [Map([("kind", "KafkaAclList"), ("metadata", about), ("data", list(items))])]
@@ -210,7 +228,10 @@ def _resource_list(version: str, kind: str) -> _Wrap:
 def _of_a_cluster(trees: list[Tree], _: random.Random) -> list[Tree]:
     labels = ("labels", Map([("strimzi.io/cluster", "live")]))
     return [
-        Map((key, Map([*value, labels]) if key == "metadata" and isinstance(value, Map) else value) for key, value in each)
+        Map(
+            (key, Map([*value, labels]) if key == "metadata" and isinstance(value, Map) else value)
+            for key, value in each
+        )
         for each in trees
         if isinstance(each, Map)
     ]
@@ -221,7 +242,12 @@ def _beside_a_topic(version: str) -> _Wrap:
 
     def wrap(trees: list[Tree], draw: random.Random) -> list[Tree]:
         topic = Map(
-            [("apiVersion", version), ("kind", "KafkaTopic"), ("metadata", Map([("name", word(draw))])), ("spec", Map([("partitions", 1)]))]
+            [
+                ("apiVersion", version),
+                ("kind", "KafkaTopic"),
+                ("metadata", Map([("name", word(draw))])),
+                ("spec", Map([("partitions", 1)])),
+            ]
         )
         return [topic, *trees]
 
@@ -235,7 +261,9 @@ def _with_old_operation(trees: list[Tree], _: random.Random) -> list[Tree]:
         if isinstance(tree, Map):
             pairs = ((key, changed(value)) for key, value in tree)
             return Map(
-                ("operation", value[0]) if key == "operations" and isinstance(value, list) and len(value) == 1 else (key, value)
+                ("operation", value[0])
+                if key == "operations" and isinstance(value, list) and len(value) == 1
+                else (key, value)
                 for key, value in pairs
             )
         return [changed(each) for each in tree] if isinstance(tree, list) else tree
@@ -260,7 +288,15 @@ def _with_other_blocks(trees: list[Tree], _: random.Random) -> list[Tree]:
 
 
 def _state(trees: list[Tree], _: random.Random) -> list[Tree]:
-    return [Map([("format_version", "1.0"), ("terraform_version", "1.9.8"), ("values", Map([("root_module", _module(trees))]))])]
+    return [
+        Map(
+            [
+                ("format_version", "1.0"),
+                ("terraform_version", "1.9.8"),
+                ("values", Map([("root_module", _module(trees))])),
+            ]
+        )
+    ]
 
 
 def _module(trees: list[Tree]) -> Map:
@@ -292,7 +328,7 @@ def _distinguished(acls: Sequence[NewAcl], comma: str) -> list[NewAcl]:
 
 def _renamed(acl: NewAcl, comma: str) -> NewAcl:
     b = acl.binding
-    name = b.resource_name if b.resource_type is ResourceType.TOPIC else f"{b.resource_name}{comma}x=y"
+    name = b.resource_name if b.resource_type is ResourceType.TOPIC else f"{b.resource_name[::-1]}{comma}x=y"
     principal = f"User:CN={b.principal.removeprefix('User:')}{comma}O=a b"
     return acl._replace(binding=b._replace(principal=principal, resource_name=name))
 
@@ -402,4 +438,3 @@ _DRAWN: Mapping[str, _Drawn] = {
     "terraform": _of_trees(wraps={"its writer's": _as_it_is, "other blocks": _with_other_blocks, "state": _state}),
     "jsonl": _of_trees(is_lines=True, wraps={"its writer's": _as_it_is}),
 }
-

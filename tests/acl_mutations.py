@@ -8,12 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.core.kafka.bindings import NewAcl
 from app.formats.acl_entries import Entry
 from app.formats.reading import FileSet
 from tests.acl_files import LETTERS, NAMES, AclFile, Span
-from tests.acl_trees import Map, Tree, at_place, maps_in, with_map
+from tests.acl_trees import Map, Tree, at_place, maps_in, rebuilt
 
 SIGNS = ",\"'{}[]:-()`=\t \\."
 _OWN_NAMES = ("labels", "annotations")
@@ -129,48 +130,30 @@ def _key_moved(file: AclFile, kind: str, draw: random.Random) -> Mutation | None
     tree = file.trees[number]
     maps = [each for each in maps_in(tree) if each[1]]
     at, source = draw.choice(maps)
-    key, value = moved = draw.choice(source)
-    rest = Map(each for each in source if each is not moved)
+    from_place = draw.randrange(len(source))
+    moved = source[from_place]
     targets = [
-        (there, each)
-        for there, each in maps
-        if there != at and not _has_own_names(tree, there) and there[: len(at) + 1] != (*at, source.index(moved))
+        there
+        for there, _ in maps
+        if there != at and not _has_own_names(tree, there) and there[: len(at) + 1] != (*at, from_place)
     ]
-    if not targets or not isinstance(key, str):
+    if not targets:
         return None
-    there, target = draw.choice(targets)
-    grown = Map(target)
-    grown.insert(draw.randrange(len(target) + 1), (key, value))
-    # The deeper one first: the place of the other stays.
-    return Mutation(file.text_of(_with(file.trees, number, _moved(tree, at, rest, there, grown, moved))), kind)
-
-
-def _moved(tree: Tree, at: tuple[int, ...], rest: Map, there: tuple[int, ...], grown: Map, moved: tuple[str, Tree]) -> Tree:  # noqa: PLR0913, PLR0917
-    if there[: len(at)] != at:
-        return with_map(with_map(tree, there, grown), at, rest) if at[: len(there)] != there else _outwards(tree, at, rest, there, moved)
-    return with_map(with_map(tree, there, grown), at, Map(
-        (key, value) for key, value in _map_at(with_map(tree, there, grown), at) if (key, value) != moved
-    ))
-
-
-def _map_at(tree: Tree, at: tuple[int, ...]) -> Map:
-    found = at_place(tree, at)
-    assert isinstance(found, Map)
-    return found
-
-
-def _outwards(tree: Tree, at: tuple[int, ...], rest: Map, there: tuple[int, ...], moved: tuple[str, Tree]) -> Tree:
-    without = with_map(tree, at, rest)
-    return with_map(without, there, Map([*_map_at(without, there), moved]))
+    there = draw.choice(targets)
+    to_place = draw.randrange(5)
+    changed = rebuilt(
+        tree,
+        {
+            at: lambda each: Map((*each[:from_place], *each[from_place + 1 :])),
+            there: lambda each: Map((*each[:to_place], moved, *each[to_place:])),
+        },
+    )
+    return Mutation(file.text_of([changed if i == number else each for i, each in enumerate(file.trees)]), kind)
 
 
 def _has_own_names(tree: Tree, at: tuple[int, ...]) -> bool:
     holder = at_place(tree, at[:-1]) if at else None
     return isinstance(holder, Map) and holder[at[-1]][0] in _OWN_NAMES
-
-
-def _with(trees: Sequence[Tree], number: int, new: Tree) -> list[Tree]:
-    return [new if i == number else each for i, each in enumerate(trees)]
 
 
 _KINDS: Mapping[str, Callable[[AclFile, str, random.Random], Mutation | None]] = {
@@ -207,7 +190,9 @@ class Outcome:
         return Counter(each for _, each in self.entries if isinstance(each, NewAcl))
 
 
-def violation(file: AclFile, mutation: Mutation, before: Outcome, after: Outcome, *, is_plain: bool = True) -> str | None:
+def violation(
+    file: AclFile, mutation: Mutation, before: Outcome, after: Outcome, *, is_plain: bool = True
+) -> str | None:
     """What must not have come of it, or None. `is_plain`: all names stand in the text as they are, and once only."""
     meant, found = Counter(file.acls), after.acls
     if after.is_refused or found == meant:
@@ -263,6 +248,7 @@ def _name(acl: NewAcl, field: str) -> object:
 
 
 def _renamed(acl: NewAcl, field: str, name: object) -> NewAcl:
+    changes: dict[str, Any] = {field: name}
     if field in ("owner", "expires_at"):
-        return acl._replace(**{field: name})
-    return acl._replace(binding=acl.binding._replace(**{field: name}))
+        return acl._replace(**changes)
+    return acl._replace(binding=acl.binding._replace(**changes))

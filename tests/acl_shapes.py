@@ -1,9 +1,9 @@
-"""Mistakes at every level of a format, drawn from its shapes: each is one mistake, at a known line, in a known field."""
+"""Mistakes at every level of a format, drawn from its shapes: each is one, at a known line, in a known field."""
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unittest.mock import patch
 
 from msgspec import inspect
@@ -43,13 +43,13 @@ class Mistake:
 
     def lines(self, written: Written) -> set[int]:
         """Where it may be told: in YAML, a value may begin in the line after its key."""
-        first = start_line(self.tree, self.at, written)
+        first = start_line(self.at, written)
         if self.is_of_the_block:
             return {first}
         return {written.lines[self.at]} | ({first} if self.kind.endswith("kind") else set())
 
 
-def start_line(tree: Tree, at: At, written: Written) -> int:
+def start_line(at: At, written: Written) -> int:
     """Where a block begins: in YAML, where its first key stands."""
     first = (*at, 0)
     if not written.text.startswith(("{", "[")) and first in written.lines:
@@ -57,7 +57,7 @@ def start_line(tree: Tree, at: At, written: Written) -> int:
     return written.lines[at] if at else 1
 
 
-_Calls = dict[tuple[int, tuple[str, ...]], Any]
+_Calls = dict[tuple[int, tuple[str, ...]], type]
 
 
 def levels_of(acl_format: AclFormat, tree: Tree, emit: Emit) -> list[Level]:
@@ -81,7 +81,7 @@ def _calls(acl_format: AclFormat, written: Written) -> _Calls:
     calls: _Calls = {}
     read_block = shapes._Block.__call__
 
-    def noted(self: Any, check: Any, value: Value, place: tuple[str, ...]) -> object:
+    def noted(self: shapes._Block, check: shapes._Check, value: Value, place: tuple[str, ...]) -> object:
         if isinstance(value, Fields):
             calls[line_of(value), tuple(key.value for key, _ in value.value)] = self.shape
         return read_block(self, check, value, place)
@@ -91,15 +91,17 @@ def _calls(acl_format: AclFormat, written: Written) -> _Calls:
     return calls
 
 
-def _called(calls: _Calls, tree: Tree, at: At, block: Map, emit: Emit) -> Any:
+def _called(calls: _Calls, tree: Tree, at: At, block: Map, emit: Emit) -> type | None:
     written = emit(tree)
     names = [name for name, _ in block]
-    whole = calls.get((start_line(tree, at, written), tuple(names)))
+    whole = calls.get((start_line(at, written), tuple(names)))
     if whole is not None:
         return whole
     # One that is read field by field.
-    lines = {start_line(tree, at, written)} | {written.lines[*at, number] for number in range(len(block))}
-    return next((shape for (line, some), shape in calls.items() if line in lines and some and {*some} <= {*names}), None)
+    lines = {start_line(at, written)} | {written.lines[*at, number] for number in range(len(block))}
+    return next(
+        (shape for (line, some), shape in calls.items() if line in lines and some and {*some} <= {*names}), None
+    )
 
 
 def problems_in(acl_format: AclFormat, text: str) -> list[tuple[int, str]]:
@@ -151,27 +153,32 @@ def passed_over(shape: type) -> list[str]:
 def mistakes(tree: Tree, levels: Sequence[Level]) -> Iterator[Mistake]:
     """Each has one mistake."""
     named = {name: value for _, each in maps_in(tree) for name, value in each}
-    everywhere = sorted({each.encode_name for level in levels for each in fields_of(level.shape)})
+    everywhere = {
+        each.encode_name: named.get(each.encode_name, "x") for level in levels for each in fields_of(level.shape)
+    }
     for level in levels:
         block = next(each for at, each in maps_in(tree) if at == level.at)
         known = {each.encode_name: each for each in fields_of(level.shape)}
         if not takes_any_name(level.shape):
             yield _added("unknown", tree, level, block, UNKNOWN, "x")
-            for name in everywhere:
-                if name not in known:
-                    yield _added("misplaced", tree, level, block, name, named.get(name, "x"))
+            for name in everywhere.keys() - known.keys():
+                yield _added("misplaced", tree, level, block, name, everywhere[name])
             for name in known:
-                for wrong in misspelt(name):
-                    if wrong not in known:
-                        yield _renamed(tree, level, block, name, wrong)
+                yield from (_misspelt(tree, level, block, name, each) for each in misspelt(name) if each not in known)
         for number, (name, value) in enumerate(block):
             yield _added("doubled", tree, level, block, name, value)
-            each = known.get(name)
-            if each is not None and each.required:
-                rest = Map(pair for pair in block if pair[0] != name)
-                yield Mistake("missing", with_map(tree, level.at, rest), level.at, name, is_of_the_block=True)
-            if each is not None:
-                yield from _of_wrong_kind(tree, level, block, number, each)
+            if name in known:
+                yield from _of_field(tree, level, block, number, known[name])
+
+
+def _of_field(tree: Tree, level: Level, block: Map, number: int, known: inspect.Field) -> Iterator[Mistake]:
+    if known.required:
+        rest = Map(pair for pair in block if pair[0] != known.encode_name)
+        yield Mistake("missing", with_map(tree, level.at, rest), level.at, known.encode_name, is_of_the_block=True)
+    for name in _VALUES.keys() - _right_kinds(known.type):
+        changed = Map((key, _VALUES[name] if i == number else old) for i, (key, old) in enumerate(block))
+        at = (*level.at, number)
+        yield Mistake(f"{name} for another kind", with_map(tree, level.at, changed), at, known.encode_name)
 
 
 def _added(kind: str, tree: Tree, level: Level, block: Map, name: str, value: Tree) -> Mistake:
@@ -179,7 +186,7 @@ def _added(kind: str, tree: Tree, level: Level, block: Map, name: str, value: Tr
     return Mistake(kind, with_map(tree, level.at, grown), (*level.at, len(block)), name)
 
 
-def _renamed(tree: Tree, level: Level, block: Map, name: str, wrong: str) -> Mistake:
+def _misspelt(tree: Tree, level: Level, block: Map, name: str, wrong: str) -> Mistake:
     if name not in [each for each, _ in block]:
         return _added("misspelt", tree, level, block, wrong, "x")
     number = [each for each, _ in block].index(name)
@@ -199,11 +206,23 @@ def misspelt(name: str) -> list[str]:
     if len(name) > 2:
         found.append(name[: middle - 1] + "q" + name[middle:])
     if len(name) > 5:
-        found += [name[:-2], name[0] + name[2:-2] + name[-1], f"{name[: middle - 1]}qx{name[middle + 1 :]}", name.upper()]
+        found += [
+            name[:-2],
+            name[0] + name[2:-2] + name[-1],
+            f"{name[: middle - 1]}qx{name[middle + 1 :]}",
+            name.upper(),
+        ]
     return [each for each in dict.fromkeys(found) if each and each != name]
 
 
-_VALUES: Mapping[str, Tree] = {"text": "x y", "number": 7, "truth": True, "list": ["a b"], "mapping": Map([("a", "b")]), "null": None}
+_VALUES: Mapping[str, Tree] = {
+    "text": "x y",
+    "number": 7,
+    "truth": True,
+    "list": ["a b"],
+    "mapping": Map([("a", "b")]),
+    "null": None,
+}
 _RIGHT: Mapping[type, Sequence[str]] = {
     inspect.StrType: ("text",),
     inspect.LiteralType: ("text",),
@@ -225,10 +244,3 @@ def _right_kinds(kind: inspect.Type) -> set[str]:
         more = {"mapping"} if _kind_of(kind) == "blocks" else set()
         return (set(_VALUES) if _kind_of(kind) in ("raw", "refused") else _right_kinds(kind.type)) | more
     return set(_VALUES) if isinstance(kind, inspect.AnyType) else set(_RIGHT.get(type(kind), ()))
-
-
-def _of_wrong_kind(tree: Tree, level: Level, block: Map, number: int, known: inspect.Field) -> Iterator[Mistake]:
-    for name in _VALUES.keys() - _right_kinds(known.type):
-        changed = Map((key, _VALUES[name] if i == number else old) for i, (key, old) in enumerate(block))
-        at = (*level.at, number)
-        yield Mistake(f"{name} for another kind", with_map(tree, level.at, changed), at, known.encode_name)

@@ -7,7 +7,7 @@ item of a list: the number of each in what it stands in.
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -17,8 +17,10 @@ Tree: TypeAlias = "Map | list[Tree] | str | int | bool | None"
 At: TypeAlias = tuple[int, ...]
 
 
-class Map(list[tuple[str, Tree]]):
+class Map(tuple[tuple[str, Tree], ...]):
     """A mapping: each key with what it stands for."""
+
+    __slots__ = ()
 
 
 @dataclass
@@ -60,21 +62,29 @@ def maps_in(tree: Tree, at: At = ()) -> Iterator[tuple[At, Map]]:
 
 def at_place(tree: Tree, at: At) -> Tree:
     for number in at:
-        assert isinstance(tree, list)
+        assert isinstance(tree, Map | list)
         tree = tree[number][1] if isinstance(tree, Map) else tree[number]
+    return tree
+
+
+def rebuilt(tree: Tree, changes: Mapping[At, Callable[[Map], Map]], at: At = ()) -> Tree:
+    """The tree with each mapping at one of these places changed, the inner ones first."""
+    if isinstance(tree, Map):
+        same = Map((key, rebuilt(value, changes, (*at, number))) for number, (key, value) in enumerate(tree))
+        return changes[at](same) if at in changes else same
+    if isinstance(tree, list):
+        return [rebuilt(value, changes, (*at, number)) for number, value in enumerate(tree)]
     return tree
 
 
 def with_map(tree: Tree, at: At, new: Map) -> Tree:
     """The tree with another mapping at this place."""
-    if not at:
-        return new
-    first, *rest = at
-    if isinstance(tree, Map):
-        pairs = ((key, with_map(value, tuple(rest), new) if i == first else value) for i, (key, value) in enumerate(tree))
-        return Map(pairs)
-    assert isinstance(tree, list)
-    return [with_map(value, tuple(rest), new) if i == first else value for i, value in enumerate(tree)]
+    return rebuilt(tree, {at: lambda _: new})
+
+
+def _pairs(tree: Map | list[Tree]) -> Sequence[tuple[str, Tree]]:
+    """The items of a list have no key."""
+    return tree if isinstance(tree, Map) else [("", each) for each in tree]
 
 
 def shuffled(tree: Tree, draw: random.Random) -> Tree:
@@ -111,16 +121,15 @@ def pretty_json(tree: Tree, step: int = 2) -> Written:
     return found
 
 
-def _pretty(tree: Tree, at: At, depth: int, step: int, found: Written, lead: str) -> None:  # noqa: PLR0913, PLR0917
-    if not isinstance(tree, list) or not tree:
+def _pretty(tree: Tree, at: At, depth: int, step: int, found: Written, lead: str) -> None:
+    if not isinstance(tree, Map | list) or not tree:
         found.ends.append(lead + compact_json(tree))
         return
     opening, closing = "{}" if isinstance(tree, Map) else "[]"
     found.ends.append(lead + opening)
     inner = " " * step * (depth + 1)
-    for number, each in enumerate(tree):
+    for number, (key, value) in enumerate(_pairs(tree)):
         found.lines[*at, number] = len(found.ends) + 1
-        key, value = each if isinstance(tree, Map) else ("", each)
         begins = f"{inner}{json.dumps(key)}: " if isinstance(tree, Map) else inner
         _pretty(value, (*at, number), depth + 1, step, found, begins)
         found.ends[-1] += "," if number < len(tree) - 1 else ""
@@ -186,9 +195,9 @@ def _scalar(value: Tree, quote: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _block(tree: Tree, at: At, column: int, lead: str, style: YamlStyle, found: Written) -> None:  # noqa: PLR0913, PLR0917
+def _block(tree: Tree, at: At, column: int, lead: str, style: YamlStyle, found: Written) -> None:
     """`lead` is what stands before it on its line."""
-    if not isinstance(tree, list) or not tree or len(at) >= style.flow_from:
+    if not isinstance(tree, Map | list) or not tree or len(at) >= style.flow_from:
         _note_all(tree, at, len(found.ends) + 1, found)
         found.ends.append(f"{lead} {flow_yaml(tree, style)}" if lead else flow_yaml(tree, style))
         return
@@ -198,19 +207,18 @@ def _block(tree: Tree, at: At, column: int, lead: str, style: YamlStyle, found: 
     if not starts_here:
         found.ends.append(lead)
     blanks = " " * column
-    for number, each in enumerate(tree):
+    for number, (key, value) in enumerate(_pairs(tree)):
         found.lines[*at, number] = len(found.ends) + 1
         start = begins if number == 0 and begins else blanks
         if isinstance(tree, Map):
-            key, value = each
             inner = column + (style.step if isinstance(value, Map) or style.dash_is_indented else 0)
             _block(value, (*at, number), inner, f"{start}{_key(key, style)}:", style, found)
         else:
-            _block(each, (*at, number), column + 2, f"{start}-", style, found)
+            _block(value, (*at, number), column + 2, f"{start}-", style, found)
 
 
 def _note_all(tree: Tree, at: At, line: int, found: Written) -> None:
-    if isinstance(tree, list):
-        for number, each in enumerate(tree):
+    if isinstance(tree, Map | list):
+        for number, (_, value) in enumerate(_pairs(tree)):
             found.lines[*at, number] = line
-            _note_all(each[1] if isinstance(tree, Map) else each, (*at, number), line, found)
+            _note_all(value, (*at, number), line, found)

@@ -5,7 +5,6 @@ import json
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import yaml
 
@@ -54,9 +53,11 @@ def _escaped(text: str, draw: random.Random) -> str:
 
 
 _JSON: Mapping[str, Callable[[Tree, random.Random], str]] = {
-    "JSON on one line": lambda tree, draw: compact_json(tree, *draw.choice(((": ", ", "), (":", ","), (" :  ", " ,  ")))) + "\n",
+    "JSON on one line": lambda tree, draw: (
+        compact_json(tree, *draw.choice(((": ", ", "), (":", ","), (" :  ", " ,  ")))) + "\n"
+    ),
     "JSON on many lines": lambda tree, draw: pretty_json(tree, draw.choice((0, 1, 2, 4, 7))).text,
-    "JSON indented with tabs": lambda tree, draw: "\n\n" + pretty_json(tree, 1).text.replace("\n ", "\n\t"),
+    "JSON indented with tabs": lambda tree, _: "\n\n" + pretty_json(tree, 1).text.replace("\n ", "\n\t"),
     "JSON with escapes": lambda tree, draw: _escaped(pretty_json(tree).text, draw),
 }
 
@@ -95,19 +96,21 @@ def _dumped(trees: Sequence[Tree], draw: random.Random) -> str:
     )
 
 
-def _has_only_texts(tree: Sequence[Tree]) -> bool:
+def _has_only_texts(tree: Map | Sequence[Tree]) -> bool:
     values = [each[1] for each in tree] if isinstance(tree, Map) else tree
-    return all(_has_only_texts(each) if isinstance(each, list) else isinstance(each, str) for each in values)
+    return all(_has_only_texts(each) if isinstance(each, Map | list) else isinstance(each, str) for each in values)
 
 
 def _with_aliases(trees: Sequence[Tree], draw: random.Random) -> str:
-    return yaml.safe_dump_all([_plain(each, {}, is_shared=True) for each in trees], sort_keys=False, width=draw.choice((20, 200)))
+    return yaml.safe_dump_all(
+        [_plain(each, {}, is_shared=True) for each in trees], sort_keys=False, width=draw.choice((20, 200))
+    )
 
 
-def _plain(tree: Tree, seen: dict[str, Any], *, is_shared: bool = False) -> Any:
+def _plain(tree: Tree, seen: dict[str, object], *, is_shared: bool = False) -> object:
     """As dicts and lists. Equal ones are the same if they are `is_shared`: PyYAML then writes aliases."""
     if isinstance(tree, Map):
-        made: Any = {key: _plain(value, seen, is_shared=is_shared) for key, value in tree}
+        made: object = {key: _plain(value, seen, is_shared=is_shared) for key, value in tree}
     elif isinstance(tree, list):
         made = [_plain(each, seen, is_shared=is_shared) for each in tree]
     else:
@@ -146,7 +149,9 @@ def of_kafka_acls(text: str, draw: random.Random) -> tuple[str, bytes]:
     if name == "blanks for tabs":
         lines = [line.replace("\t", draw.choice(("        ", "    ", "\t"))) for line in lines]
     elif name == "after warnings":
-        lines[:0] = ["[2024-10-25 03:33:01,001] WARN The configuration was supplied but isn't known. (org.apache.kafka.X)"]
+        lines[:0] = [
+            "[2024-10-25 03:33:01,001] WARN The configuration was supplied but isn't known. (org.apache.kafka.X)"
+        ]
     elif name == "more blank lines":
         lines = [each for line in lines for each in ([line, ""] if not line else [line])]
     ends, raw = encoded("".join(f"{line}\n" for line in lines), draw)

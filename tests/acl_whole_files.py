@@ -107,16 +107,22 @@ def _list_of(version: str, kind: str, text: str) -> str:
 
 
 WHOLE = {
-    "klamm": Whole("klamm", "json", json_tree(f'{{"bindings": [{_KLAMM}], "context": {{}}, "timeout_ms": 1, "comment": "x"}}')),
+    "klamm": Whole(
+        "klamm", "json", json_tree(f'{{"bindings": [{_KLAMM}], "context": {{}}, "timeout_ms": 1, "comment": "x"}}')
+    ),
     "klamm-array": Whole("klamm", "json", json_tree(f"[{_KLAMM}]")),
     "klamm-yaml": Whole("klamm", "yaml", json_tree(f'{{"bindings": [{_KLAMM}]}}')),
     "jsonl": Whole("jsonl", "line", json_tree(_KLAMM)),
     "rpk": Whole("rpk", "json", json_tree(f'{{"filters": [{_RPK_FILTER}], "matches": [{_RPK}]}}')),
-    "confluent": Whole("confluent", "json", json_tree(f'{{"kind": "KafkaAclList", "metadata": {_LINKS}, "data": [{_CONFLUENT}]}}')),
+    "confluent": Whole(
+        "confluent", "json", json_tree(f'{{"kind": "KafkaAclList", "metadata": {_LINKS}, "data": [{_CONFLUENT}]}}')
+    ),
     "confluent-one": Whole("confluent", "json", json_tree(_CONFLUENT)),
     "confluent-yaml": Whole("confluent", "yaml", [json_tree(f'{{{_BINDING}"permission": "DENY"}}')]),
     "jikkou": Whole("jikkou", "yaml", yaml_trees(_JIKKOU)[0]),
-    "jikkou-list": Whole("jikkou", "json", yaml_trees(_list_of("kafka.jikkou.io/v1beta2", "KafkaPrincipalAuthorizationList", _JIKKOU))[0]),
+    "jikkou-list": Whole(
+        "jikkou", "json", yaml_trees(_list_of("kafka.jikkou.io/v1beta2", "KafkaPrincipalAuthorizationList", _JIKKOU))[0]
+    ),
     "strimzi": Whole("strimzi", "yaml", yaml_trees(_STRIMZI)[0]),
     "strimzi-list": Whole("strimzi", "json", yaml_trees(_list_of("v1", "List", _STRIMZI))[0]),
     "terraform": Whole("terraform", "json", json_tree(_TERRAFORM)),

@@ -24,7 +24,6 @@ TABLE = {
     "law of whole stores": Budget(4, 15, 150),
     # Seeds, each of a random case.
     "round trips": Budget(50, 300, 1_000),
-    "mutations of a text": Budget(100, 400, 10_000),
     "assertions": Budget(100, 300, 100_000),
     "flips": Budget(1, 3, 600),
     "nested hosts": Budget(10, 40, 2_000),

@@ -1,6 +1,5 @@
 import csv
 import io
-import random
 
 import pytest
 from hypothesis import given
@@ -11,8 +10,6 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.formats.lines import MAX_LINE_BYTES
 from app.formats.registry import format_named
 from tests.acl_sets import bindings_of, entries, problems_of, recognised, written
-from tests.budgets import seeds
-from tests.text_mutations import is_told, mutation, random_acls
 
 FORMAT = format_named("csv")
 HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host"
@@ -248,37 +245,6 @@ def test_what_kafka_can_hold_is_written_in_quotes_and_read_back() -> None:
         acl(f"\n{PLAIN}\n", f"User:\n{HEADER}"),
     ]  # fmt: skip
     assert bindings_of(written(FORMAT, bindings)) == bindings
-
-
-NAMES = ("a", "orders", "CN=a,OU=b, O=c", "a b", 'x"y"', "m;n", "=f", "{{a}}", "TOPIC")
-
-
-def bare(bindings: list[AclBinding]) -> bytes:
-    """As kafbat UI writes them: no quotes."""
-    lines = [
-        f"{each.principal},{each.resource_type.name},{each.pattern_type.name},{each.resource_name},"
-        f"{each.operation.name},{each.permission_type.name},{each.host}"
-        for each in bindings
-    ]
-    return "\n".join([HEADER, *lines]).encode()
-
-
-def test_no_mutation_loses_a_deny() -> None:
-    found = 0
-    for seed in seeds("mutations of a text"):
-        draw = random.Random(seed)
-        bindings = random_acls(draw, NAMES)
-        raw = written(FORMAT, bindings)
-        if seed % 2:
-            names = dict.fromkeys(NAMES[2:3]) | dict.fromkeys(NAMES[:2])
-            bindings = [
-                each._replace(resource_name=each.resource_name.replace(",", "+"))
-                for each in random_acls(draw, tuple(names))
-            ]
-            raw = bare(bindings)
-        assert bindings_of(raw, FORMAT) == bindings
-        found += is_told(mutation(raw, draw), bindings, FORMAT)
-    assert found > len(seeds("mutations of a text")) / 4
 
 
 # formulas

@@ -116,7 +116,17 @@ def test_a_type_that_is_almost_kafka_acl_is_refused_and_others_are_counted(text_
 # text
 
 
-_CSV = ("Principal", "ResourceType", "PatternType", "ResourceName", "Operation", "PermissionType", "Host", "ExpiresAt", "Owner")
+_CSV = (
+    "Principal",
+    "ResourceType",
+    "PatternType",
+    "ResourceName",
+    "Operation",
+    "PermissionType",
+    "Host",
+    "ExpiresAt",
+    "Owner",
+)
 _CELLS = ("User:a", "TOPIC", "LITERAL", "orders", "READ", "DENY", "*", "2090-01-01T00:00:00Z", "team a")
 
 
@@ -157,7 +167,7 @@ def test_a_cell_with_a_mistake_is_told_once_with_its_line_and_column() -> None:
         }
         for wrong in [*(each for each in words if each.upper() != _CELLS[at]), *wrong_texts.get(name, [])]:
             for number in (2, 3):
-                rows = [_CELLS, _CELLS]
+                rows: list[Sequence[str]] = [_CELLS, _CELLS]
                 rows[number - 2] = (*_CELLS[:at], wrong, *_CELLS[at + 1 :])
                 told_of = problems_in(acl_format, _table(_CSV, *rows))
                 assert [line for line, _ in told_of] == [number], (name, wrong, told_of)
