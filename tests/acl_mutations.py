@@ -219,6 +219,8 @@ def _misplaced(file: AclFile, mutation: Mutation, span: Span, change: _Change, c
     field, old, then = change
     if field != span.field:
         return f"in {span}, but changed {field}"
+    if not then:
+        return f"in {span}, but nothing is left"
     if "letter" in mutation.kind and not str(then).endswith(mutation.name_then(span, file.text)):
         return f"in {span}, but became {then!r}"
     if field == "host" and file.has_bare_hosts and "," in str(then):

@@ -12,12 +12,11 @@ Texts that a spreadsheet would run as formulas are marked (`formats.csv_cells`).
 `'Principal` has marks, one called `Principal` has none, so that a file without marks means what it says.
 """
 
-import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import IO, NamedTuple, TextIO
+from typing import TextIO
 
 from app.core.kafka.bindings import KEEP, NO_TERMS, NewAcl, rfc3339
 from app.core.kafka.codes import CLUSTER_NAME, CODED_FIELDS, PatternType, ResourceType
@@ -25,78 +24,10 @@ from app.core.kafka.validation import refusal_of_texts
 from app.core.spelling import nearest
 from app.formats.acl_entries import VAGUE, Entry, Problem, acl_of
 from app.formats.csv_cells import MARK, is_formula, marked, unmarked
-from app.formats.lines import MAX_LINE_BYTES, text_lines
+from app.formats.csv_records import CsvField, csv_records
 from app.formats.reading import Reading
 from app.formats.source import Source
 from app.formats.words import is_word, loosely
-
-_TOO_LONG = f"the record is longer than {MAX_LINE_BYTES} characters; is a quote missing?"
-_FAULTS = {
-    "unexpected end of data": "the file ends within quotes; add the closing quote",
-    "',' expected after": 'a `"` within quotes is not doubled; write it as `""`',
-    "new-line character seen": "a carriage return outside quotes; quote the field",
-    "field larger than": "a field is longer than any field of an ACL can be; is a quote missing?",
-}
-
-
-class CsvField(NamedTuple):
-    text: str
-    quoted: bool
-
-
-class _Lines:
-    """An iterator of lines for csv.reader that keeps those of the current record."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._lines = text_lines(stream, way_out="write one ACL per record")
-        self.begin_record()
-
-    def begin_record(self) -> None:
-        self.first_line = self._characters = 0
-        self.record: list[str] = []
-
-    def __iter__(self) -> "_Lines":
-        return self
-
-    def __next__(self) -> str:
-        number, line = next(self._lines)
-        self.first_line = self.first_line or number
-        if isinstance(line, list):
-            raise csv.Error(line[0])
-        self.record.append(line)
-        self._characters += len(line)
-        if self._characters > MAX_LINE_BYTES:
-            raise csv.Error(_TOO_LONG)
-        return line
-
-
-def csv_records(stream: IO[bytes]) -> Iterator[tuple[int, list[CsvField] | str]]:
-    """Each record with the number of its first line, or what is wrong with it; blank lines are skipped."""
-    lines = _Lines(stream)
-    reader = csv.reader(lines, strict=True)
-    while True:
-        lines.begin_record()
-        try:
-            texts = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as fault:
-            said = str(fault)
-            yield lines.first_line, next((plain for begin, plain in _FAULTS.items() if said.startswith(begin)), said)
-        else:
-            record = "".join(lines.record)
-            if record.strip():
-                yield lines.first_line, list(_fields(texts, record))
-
-
-def _fields(texts: Sequence[str], record: str) -> Iterator[CsvField]:
-    # csv.reader does not tell which fields were quoted, but a field's text tells how long the field is in the record.
-    at = 0
-    for text in texts:
-        quoted = record[at : at + 1] == '"'
-        yield CsvField(text, quoted)
-        at += len(text) + (2 + text.count('"') if quoted else 0) + 1
-
 
 # The columns of a file without a header.
 _BINDING = ("Principal", "ResourceType", "PatternType", "ResourceName", "Operation", "PermissionType", "Host")
@@ -109,6 +40,7 @@ _COLUMNS = {
 _REQUIRED = tuple(each for each in _STANDARD if each != "pattern_type")
 _TERMS = ("expires_at", "owner")
 _TEXTS = ("principal", "resource_name", "host", "owner")
+_MAY_END_EMPTY = ("principal", "resource_name", *_TERMS)
 _MOST_IN_DATA = 3
 """No record of an ACL has more cells that are called like columns: a principal has a colon, words are no columns."""
 
@@ -117,7 +49,7 @@ _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _OF_EXCEL = re.compile(r'"?sep=.?"?\Z', re.IGNORECASE)
 _ADVICE = "quote a name that holds a comma, and write one record for each principal, topic, host and operation"
 _MAX_PARTS = 100
-"""A record with more parts is not joined; no name has so many commas."""
+"""A record with more parts is not joined, and a header with more is none; no name has so many commas."""
 
 _WITH_COMMAS = frozenset({ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID, ResourceType.USER})
 """The types whose names may hold a comma. Neither Kafka's topics nor the addresses of hosts do."""
@@ -132,6 +64,8 @@ class _Columns:
     spelt: Mapping[str, str]
     """Each column in the order of the file, and what the file calls it."""
     marked: frozenset[str] = frozenset()
+    cells: int = len(_STANDARD)
+    """How many the header has, with empty ones at its end."""
 
 
 _USUAL = _Columns(dict(zip(_STANDARD, _BINDING, strict=True)))
@@ -224,6 +158,8 @@ def _header(record: Sequence[CsvField]) -> _Columns | list[Problem] | None:
     for separator, name in _SEPARATORS.items():
         if _is_header(",".join(cells).split(separator)):
             return [Problem(f"the columns are separated by {name}; save the file with commas")]
+    if _is_header(",".join(cells).split(",")):
+        return [Problem("the whole line is within quotes; write each field in quotes of its own")]
     return None
 
 
@@ -232,6 +168,8 @@ def _columns(cells: Sequence[str]) -> _Columns | list[Problem]:
     problems: list[Problem] = []
     meant: set[str | None] = set()
     last = max(at for at, each in enumerate(cells) if each.strip())
+    if last >= _MAX_PARTS:
+        return [Problem(f"{last + 1} columns; an ACL has {len(HEADER)} at most")]
     # Spreadsheets write empty columns at the end; each record then has empty cells there, too.
     for name in (each.strip(_AROUND_NAMES) for each in cells[: last + 1]):
         column = _column(name)
@@ -257,7 +195,8 @@ def _columns(cells: Sequence[str]) -> _Columns | list[Problem]:
             for column, name in spelt.items()
             if column in _TEXTS and column not in with_marks
         ]
-    return problems or _Columns({column: name.removeprefix(MARK) for column, name in spelt.items()}, with_marks)
+    names = {column: name.removeprefix(MARK) for column, name in spelt.items()}
+    return problems or _Columns(names, with_marks, len(cells))
 
 
 # the records
@@ -276,7 +215,7 @@ _SOUND = {
 
 
 def _acl(record: list[CsvField], columns: _Columns) -> NewAcl | list[Problem]:
-    fields = _as_many(record, tuple(columns.spelt))
+    fields = _as_many(record, columns)
     if isinstance(fields, Problem):
         return [fields]
     texts: dict[str, str] = {"pattern_type": PatternType.LITERAL.name}
@@ -299,6 +238,10 @@ def _acl(record: list[CsvField], columns: _Columns) -> NewAcl | list[Problem]:
     )
     if isinstance(acl, list):
         problems += [each if each.place else _placed(each, texts, columns.spelt) for each in acl]
+    if problems and not any(each.text for each in record):
+        return [Problem("a record without any text; remove the line")]
+    if problems and _is_header([each.text for each in record]):
+        return [Problem("a second header; put each list into a file of its own")]
     return problems or acl
 
 
@@ -340,16 +283,18 @@ def _placed(problem: Problem, texts: Mapping[str, str], spelt: Mapping[str, str]
     return Problem(problem, (spelt[column],))
 
 
-def _as_many(record: list[CsvField], columns: Sequence[str]) -> list[CsvField] | Problem:
+def _as_many(record: list[CsvField], header: _Columns) -> list[CsvField] | Problem:
     """As many fields as there are columns, or why the record has none such."""
+    columns = tuple(header.spelt)
     fields = list(record)
-    if columns[-1] not in ("principal", "resource_name"):
-        # kafbat UI and KSM read a comma at the end of a record so, and spreadsheets write it.
+    # kafbat UI and KSM read a comma at the end of a record so, and spreadsheets write it. A last column that may be
+    # empty, or end with a comma, leaves it open which of the cells is the one too many.
+    if columns[-1] not in _MAY_END_EMPTY or len(record) == header.cells:
         while len(fields) > len(columns) and fields[-1] == CsvField("", quoted=False):
             fields.pop()
     if len(fields) == len(columns):
         return fields
-    has = f"{len(record)} fields for {len(columns)} columns"
+    has = f"{len(record)} field{'s' if len(record) > 1 else ''} for {len(columns)} columns"
     other = next((each for each in _SEPARATORS if record[0].text.count(each) >= len(_REQUIRED) - 1), None)
     if other is not None:
         return Problem(f"{has}: they are separated by {_SEPARATORS[other]}; save the file with commas")

@@ -84,6 +84,7 @@ _NO_RESOURCE = "a resource that can't be read; expected ResourcePattern(resource
 _NO_RESOURCE_ABOVE = Problem(
     "an entry without a resource above it; keep the line `Current ACLs for resource ...` before it"
 )
+_COLOURED = "a terminal's escape sequences, such as colours; write the text again without them"
 _NO_ENTRIES = "no entry follows the resource, as kafka-acls would print one; list the ACLs again"
 _NOT_WHOLE = (
     "the line has no end: it was cut, or a terminal has wrapped it; write the list into a file instead of copying it"
@@ -115,7 +116,7 @@ def read_kafka_acls_text(source: Source, _: Reading) -> Iterator[Entry]:
     text = _Text()
     for number, line in text_lines(source.stream, way_out="kafka-acls prints no such line"):
         if isinstance(line, list):
-            yield number, line
+            yield from text.unreadable(number, line)
         else:
             yield from text.entries(number, line.rstrip("\r\n \t"), is_last=not line.endswith(("\n", " ")))
     yield from text.end_block()
@@ -141,7 +142,7 @@ class _Text:
     def entries(self, number: int, text: str, *, is_last: bool) -> Iterator[Entry]:
         was_wrapped, self._is_wrapped = self._is_wrapped, False
         if _TERMINAL.search(text) is not None:
-            yield number, [Problem("a terminal's escape sequences, such as colours; write the text again without them")]
+            yield from self.unreadable(number, [Problem(_COLOURED)])
         elif (header := _HEADER.match(text)) is not None:
             yield from self._resource(number, header[1])
         elif not text:
@@ -158,6 +159,13 @@ class _Text:
             yield number, [Problem(_NOT_WHOLE if self._is_wrapped else _NO_RESOURCE)]
         else:
             yield from self._entry(number, text, is_last=is_last)
+
+    def unreadable(self, number: int, problems: Sequence[Problem]) -> Iterator[Entry]:
+        """It may have been a resource, so that the entries below it are of nobody knows which one."""
+        if self._block is not None:
+            self._block.needs_entries = False
+        self._block = _Block(number)
+        yield number, problems
 
     def _resource(self, number: int, text: str) -> Iterator[Entry]:
         is_old = _PATTERN.match(text) is None

@@ -176,9 +176,11 @@ def test_a_header_that_is_nearly_one_is_recognised_and_refused_once(subtests: py
         ("sep=,", "1: a line for Excel, no header; remove it"),
         ("sep=;", "1: a line for Excel, no header; remove it"),
         (HEADER + PLAIN, "1: `HostUser:a`: a record begins here; is a line end missing?"),
+        (HEADER + ",Colour" * 100_000, "1: 100007 columns; an ACL has 9 at most"),
+        (f'"{HEADER}"', "1: the whole line is within quotes"),
         ("'" + HEADER, "1: `ResourceName`: a mark (`'`) is missing before it"),
     ]:
-        with subtests.test(header=header):
+        with subtests.test(header=header[:200]):
             raw = f"{header}\n{PLAIN}\n".encode()
             assert recognised(raw) is FORMAT
             found = problems_of(raw)
@@ -215,8 +217,8 @@ def test_what_may_be_several_acls_is_never_one_of_a_strange_name(subtests: pytes
         ("User:a,GROUP,LITERAL,,orders,READ,DENY,*", "8 fields for 7 columns, and their values do not fit"),
         (f"{PLAIN}{PLAIN}", "13 fields for 7 columns, with two permission types: is a line end missing?"),
         (f"{PLAIN},{PLAIN}", "14 fields for 7 columns, with two permission types: is a line end missing?"),
-        (PLAIN.replace(",", ";"), "1 fields for 7 columns: they are separated by semicolons; save the file with"),
-        (PLAIN.replace(",", "\t"), "1 fields for 7 columns: they are separated by tabs; save the file with commas"),
+        (PLAIN.replace(",", ";"), "1 field for 7 columns: they are separated by semicolons; save the file with"),
+        (PLAIN.replace(",", "\t"), "1 field for 7 columns: they are separated by tabs; save the file with commas"),
         ('User:CN=a, O=b",TOPIC,LITERAL,orders,READ,DENY,*', '`Principal`: a `"` without a second one; quote the'),
         ("User:a,TOPIC,LIT\nERAL,orders,READ,DENY,*", "3 fields for 7 columns: some are missing, or the record goes"),
         ("User:a,TOPIC,LITERAL,\norders,READ,DENY,*", "4 fields for 7 columns: some are missing, or the record goes"),
@@ -224,6 +226,8 @@ def test_what_may_be_several_acls_is_never_one_of_a_strange_name(subtests: pytes
         ("User:a,GROUP,LITERAL,{% g %},READ,DENY,*", "`ResourceName`: a template that was not filled in"),
         ("User:a,TOPIC,LITERAL,orders,READ,DENY,${HOST}", "`Host`: a template that was not filled in"),
         ("User:a,TOPIC,LITERAL,orders,READ,DENY,10.0.0.0/99", "`Host`: Invalid CIDR notation"),
+        (",,,,,,", "a record without any text; remove the line"),
+        (HEADER, "a second header; put each list into a file of its own"),
         ("User:a,CLUSTER,LITERAL,orders,READ,DENY,*", "`ResourceName`: The only valid name for the CLUSTER resource"),
     ]:
         with subtests.test(record=record):

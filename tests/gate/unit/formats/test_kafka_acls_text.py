@@ -253,6 +253,15 @@ def test_it_is_recognised_by_its_first_line(subtests: pytest.Subtests) -> None:
                 assert not is_this
 
 
+def test_the_entries_below_a_line_that_can_not_be_read_go_to_no_resource() -> None:
+    broken = b"Current ACLs for resource `ResourcePattern(resourceType=TOPIC, name=\xff, patternType=LITERAL)`:\n"
+    for line, problem in [(broken, "3: not UTF-8"), (broken.replace(b"\xff", b"\x1b[1mx"), "3: a terminal's escape")]:
+        read = entries((HEADER + ENTRY).encode() + line + ENTRY.encode(), FORMAT)
+        assert read[0] == (2, NewAcl(ORDERS))
+        assert len(read) == 2
+        assert f"{read[1][0]}: {read[1][1][0]}".startswith(problem)
+
+
 def test_a_long_text_is_read_line_by_line() -> None:
     class Lines(io.RawIOBase):
         """A text without end, which nobody may read as a whole."""
