@@ -19,7 +19,6 @@ from app.formats.reading import Cluster, Place, Reading
 from app.formats.shapes import Blocks, Others, PassedOver, Raw, Refused, Shape, as_refused, as_text, read_shape
 from app.formats.source import Outline, Source
 from app.formats.terraform_acls import (
-    ACL_FIELDS,
     DEFAULT_PROVIDER,
     KIND,
     ONLY_TERRAFORM,
@@ -54,6 +53,7 @@ _SIGN = re.compile(r"[$%](?=\{)")
 _PROVIDER = re.compile(r"[^\W\d][\w-]*(?:\.[^\W\d][\w-]*)?\Z")
 _NO_SLUG = re.compile(r"[^a-z0-9]+")
 _MAX_SLUG = 40
+_COMMENT = "//"
 
 
 def _evaluated(text: str) -> str:
@@ -80,7 +80,7 @@ _Ignored = Annotated[
 class _Body(Shape, kw_only=True):
     """Of a block. `//` is a comment."""
 
-    comment: PassedOver = field(name="//", default=None)
+    comment: PassedOver = field(name=_COMMENT, default=None)
 
 
 class _Lifecycle(_Body):
@@ -95,7 +95,7 @@ class _Lifecycle(_Body):
 
 
 class _Acl(AclFields, kw_only=True):
-    comment: PassedOver = field(name="//", default=None)
+    comment: PassedOver = field(name=_COMMENT, default=None)
     resource_name: _Text
     acl_principal: _Text
     acl_host: _Text
@@ -298,19 +298,36 @@ def _text_of(value: str) -> str | None:
 def _configuration(document: Value, reading: Reading) -> Iterator[Entry]:
     """The ACLs of a `.tf.json`, whose outermost value is the body of a file, or a list of such bodies."""
     names: set[str] = set()
+    others: list[Value] = []
+    is_faulty = False
     for body in document.value if isinstance(document, Items) else [document]:
-        if not isinstance(body, Fields):
-            yield line_of(body), [Problem("not a mapping; write Terraform's blocks")]
-            continue
-        for block in body.value:
-            # Each on its own, so that one with a fault doesn't hide those of another.
-            try:
-                found = read_shape(_Configuration, fields([block], line_of(block[0])), reading)
-            except Refused as refused:
-                yield from ((line, [problem]) for line, problem in refused.faults)
-            else:
-                yield from _acls(found, names, reading)
-                yield from _pass_over(found, reading)
+        for line, found in _blocks(body, names, others, reading):
+            is_faulty |= isinstance(found, list)
+            yield line, found
+    # Locals and variables may have the fields of ACLs, for resources with `for_each`: those are refused already.
+    for each in others if not is_faulty else ():
+        fault = refusal_of_acls_in(each, ())
+        if fault is not None:
+            yield line_of(each), [fault]
+
+
+def _blocks(body: Value, names: set[str], others: list[Value], reading: Reading) -> Iterator[Entry]:
+    """`names` are those of all resources before, `others` the blocks that are passed over; both grow."""
+    if not isinstance(body, Fields):
+        yield line_of(body), [Problem("not a mapping; write Terraform's blocks")]
+        return
+    for name, value in body.value:
+        # Each on its own, so that one with a fault doesn't hide those of another.
+        block = fields([(name, value)], line_of(name))
+        try:
+            found = read_shape(_Configuration, block, reading)
+        except Refused as refused:
+            yield from ((line, [problem]) for line, problem in refused.faults)
+        else:
+            yield from _acls(found, names, reading)
+            yield from _pass_over(found, reading)
+            if not found.resource:
+                others.append(block)
 
 
 def _acls(found: _Configuration, names: set[str], reading: Reading) -> Iterator[Entry]:
@@ -349,9 +366,9 @@ def _pass_over(found: _Configuration, reading: Reading) -> Iterator[Entry]:
         for types in some:
             for kind, resources in types.items():
                 yield from _pass_over_type((block, kind), f"{block}.{kind}", resources, reading)
-    yield from _pass_over_bodies(("provider",), "provider", found.provider, _ONLY_KIND, reading)
-    yield from _pass_over_bodies(("locals",), "locals", found.locals, _ONLY_KIND, reading)
     numbers = {
+        "provider": sum(map(_number, found.provider)),
+        "locals": sum(map(_number, found.locals)),
         "variable": sum(map(len, found.variable)),
         "output": sum(map(len, found.output)),
         "check": sum(map(len, found.check)),
@@ -363,25 +380,18 @@ def _pass_over(found: _Configuration, reading: Reading) -> Iterator[Entry]:
     reading.passed_over.update({name: number for name, number in numbers.items() if number})
 
 
-_ONLY_KIND = frozenset({KIND})
-"""Locals may have the fields of ACLs, for resources with `for_each`, which are refused."""
+def _number(blocks: _Named) -> int:
+    return sum(label != _COMMENT for label in blocks.bodies)
 
 
 def _pass_over_type(place: Place, name: str, resources: list[_Named], reading: Reading) -> Iterator[Entry]:
     refusal = refusal_of_type(place[-1])
-    if refusal is None:
-        yield from _pass_over_bodies(place, name, resources, ACL_FIELDS, reading)
-    else:
+    if refusal is not None:
         yield resources[0].line, [Problem(refusal, place)]
-
-
-def _pass_over_bodies(
-    place: Place, name: str, some: list[_Named], names_of_acls: frozenset[str], reading: Reading
-) -> Iterator[Entry]:
-    for each in some:
+        return
+    reading.passed_over.update({name: number} if (number := sum(map(_number, resources))) else {})
+    for each in resources:
         for label, body in each.bodies.items():
-            if label != "//":
-                reading.passed_over[name] += 1
-            fault = refusal_of_acls_in(fields([(scalar(label, each.line), body)], each.line), names_of_acls, place)
+            fault = refusal_of_acls_in(fields([(scalar(label, each.line), body)], each.line), place)
             if fault is not None:
                 yield line_of(body), [fault]

@@ -35,7 +35,7 @@ PERMISSION_TYPES = spellings(AclPermissionType)
 TEMPLATE = re.compile(r"(\$+|%+)\{")
 ONLY_TERRAFORM = "only Terraform can tell what that makes; write it out, or give what `terraform show -json` prints"
 
-ACL_FIELDS = frozenset({"acl_principal", "acl_operation", "acl_permission_type", KIND})
+_ACL_FIELDS = frozenset({"acl_principal", "acl_operation", "acl_permission_type", KIND})
 """Where one of these stands in a resource of another type, its type may be wrong."""
 
 _BROKERS = ("kafka", "redpanda", "warpstream", "msk", "event_streams")
@@ -92,20 +92,20 @@ def refusal_of_type(kind: str) -> str | None:
     return None
 
 
-def refusal_of_acls_in(value: Value, names: frozenset[str], place: Place) -> Problem | None:
-    """Why this part of a file can't be passed over: it has a field of one of these names. None if it can."""
-    name = _name_within(value, names)
+def refusal_of_acls_in(value: Value, place: Place) -> Problem | None:
+    """Why this part of a file can't be passed over: it has fields of the resource. None if it can."""
+    name = _name_within(value)
     if name is None:
         return None
     return Problem(f"only `{KIND}` resources have this; correct its type or its place", (*place, name))
 
 
-def _name_within(value: Value, names: frozenset[str]) -> str | None:
+def _name_within(value: Value) -> str | None:
     values: list[Value] = [value]
     while values:
         each = values.pop()
         if isinstance(each, Fields):
-            found = next((name.value for name, _ in each.value if name.value in names), None)
+            found = next((name.value for name, _ in each.value if name.value in _ACL_FIELDS), None)
             if found is not None:
                 return str(found)
             values += [inside for _, inside in each.value if not isinstance(inside, Scalar)]

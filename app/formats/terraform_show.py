@@ -13,7 +13,7 @@ from msgspec import field
 from app.formats.acl_entries import MAX_SHOWN, Entry, Problem
 from app.formats.reading import Cluster, Place, Reading
 from app.formats.shapes import PassedOver, Raw, Refused, Shape, as_text, read_shape
-from app.formats.terraform_acls import ACL_FIELDS, KIND, AclFields, refusal_of_acls_in, refusal_of_type, within
+from app.formats.terraform_acls import KIND, AclFields, refusal_of_acls_in, refusal_of_type, within
 from app.formats.yaml_documents import Fields, Value, fields_of, is_null, line_of
 
 _MODULE_NAME = re.compile(r"module\.([\w-]+)(?:\[.*\])?\Z", re.DOTALL)
@@ -68,9 +68,15 @@ class _Plan(Shape):
             yield Problem("some resources are not planned yet; apply this plan, and plan again", ("deferred_changes",))
 
 
+class _Output(Shape):
+    sensitive: PassedOver = None
+    type: PassedOver = None
+    value: PassedOver = None
+
+
 class _Values(Shape):
     root_module: Raw
-    outputs: PassedOver = None
+    outputs: dict[str, _Output] | None = None
 
 
 class _Module(Shape):
@@ -124,8 +130,8 @@ class _ResourceConfiguration(Shape):
     provisioners: PassedOver = None
     expressions: PassedOver = None
     schema_version: PassedOver = None
-    count_expression: PassedOver = None
-    for_each_expression: PassedOver = None
+    count_expression: Raw = None
+    for_each_expression: Raw = None
     depends_on: PassedOver = None
 
 
@@ -133,8 +139,8 @@ class _ModuleCall(Shape):
     module: Raw = None
     source: PassedOver = None
     expressions: PassedOver = None
-    count_expression: PassedOver = None
-    for_each_expression: PassedOver = None
+    count_expression: Raw = None
+    for_each_expression: Raw = None
     version_constraint: PassedOver = None
     depends_on: PassedOver = None
 
@@ -157,6 +163,16 @@ def is_shown(document: Fields) -> bool:
 
 def read_shown(document: Fields, reading: Reading) -> Iterator[Entry]:
     """The ACLs of a state or a plan, of all its modules."""
+    shown = _Shown(reading)
+    is_faulty = False
+    for line, found in _entries(document, shown, reading):
+        is_faulty |= isinstance(found, list)
+        yield line, found
+    if not is_faulty:
+        yield from shown.missing()
+
+
+def _entries(document: Fields, shown: "_Shown", reading: Reading) -> Iterator[Entry]:
     fields = fields_of(document)
     is_plan = not _ONLY_IN_PLANS.isdisjoint(fields)
     try:
@@ -168,16 +184,18 @@ def read_shown(document: Fields, reading: Reading) -> Iterator[Entry]:
     except Refused as refused:
         yield from _faults(refused)
     name = "planned_values" if is_plan else "values"
-    values = fields.get(name)
-    if values is not None and not is_null(values):
-        shown = _Shown(reading)
+    if name in fields:
         if is_plan and "configuration" in fields:
-            yield from shown.learn_providers(fields["configuration"])
-        yield from shown.read(values, (name,))
+            yield from shown.learn_configuration(fields["configuration"])
+        yield from shown.read(fields[name], (name,))
 
 
 def _fault_of(resource: _Resource, place: Place) -> Problem | None:
-    return None if resource.values is None else refusal_of_acls_in(resource.values, ACL_FIELDS, (*place, "values"))
+    return None if resource.values is None else refusal_of_acls_in(resource.values, (*place, "values"))
+
+
+def _is_single(each: _ResourceConfiguration | _ModuleCall) -> bool:
+    return all(one is None or is_null(one) for one in (each.count_expression, each.for_each_expression))
 
 
 def _faults(refused: Refused) -> Iterator[Entry]:
@@ -189,37 +207,56 @@ class _Shown:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._providers: dict[Place, str] | None = None
-        """The provider configuration of each resource: by its modules' names, its type and its name.
+        self._configured: dict[Place, _ResourceConfiguration] | None = None
+        """The ACLs of the configuration, by their modules' names and their own; None if the file has none."""
+        self._missing: dict[Place, _ResourceConfiguration] = {}
+        """Those that must be among the values, and have not come yet."""
 
-        None if the file has no configuration.
-        """
-
-    def learn_providers(self, configuration: Value) -> Iterator[Entry]:
+    def learn_configuration(self, value: Value) -> Iterator[Entry]:
         """Yields what is wrong with the configuration."""
         place = ("configuration",)
-        providers: dict[Place, str] = {}
+        configured: dict[Place, _ResourceConfiguration] = {}
         try:
-            root = read_shape(_Configuration, configuration, self._reading, place).root_module
-            faults = list(self._learn(root, (*place, "root_module"), (), providers))
+            root = read_shape(_Configuration, value, self._reading, place).root_module
+            faults = list(self._learn(root, (*place, "root_module"), (), configured, is_single=True))
         except Refused as refused:
             faults = list(_faults(refused))
         yield from faults
         # With a fault nothing of the file is taken, and that its resources are unknown would be a second one.
-        self._providers = None if faults else providers
+        self._configured = None if faults else configured
 
-    def _learn(self, value: Value, place: Place, path: Place, providers: dict[Place, str]) -> Iterator[Entry]:
+    def _learn(
+        self,
+        value: Value,
+        place: Place,
+        path: Place,
+        configured: dict[Place, _ResourceConfiguration],
+        *,
+        is_single: bool,
+    ) -> Iterator[Entry]:
+        """`is_single` says that the module has one instance, whatever the variables are."""
         try:
             module = read_shape(_ModuleConfiguration, value, self._reading, place)
         except Refused as refused:
             yield from _faults(refused)
             return
         for each in module.resources:
-            if each.mode == _MANAGED:
-                providers[*path, each.type, each.name] = each.provider_config_key
+            if each.mode == _MANAGED and each.type == KIND:
+                configured[*path, each.name] = each
+                if is_single and _is_single(each):
+                    self._missing[*path, each.name] = each
         for name, call in module.module_calls.items():
             if call.module is not None:
-                yield from self._learn(call.module, (*place, "module_calls", name, "module"), (*path, name), providers)
+                inside = (*place, "module_calls", name, "module")
+                is_single_call = is_single and _is_single(call)
+                yield from self._learn(call.module, inside, (*path, name), configured, is_single=is_single_call)
+
+    def missing(self) -> Iterator[Entry]:
+        """The ACLs that Terraform will delete, or doesn't know, although the configuration has them."""
+        text = "the planned values lack this resource; plan again without -destroy, -refresh-only and -target"
+        for path, each in self._missing.items():
+            address = "".join(f"module.{name}." for name in path[:-1]) + each.address
+            yield each.line, within([Problem(text, ("planned_values",))], address)
 
     def read(self, values: Value, place: Place) -> Iterator[Entry]:
         try:
@@ -266,6 +303,7 @@ class _Shown:
             self._reading.passed_over[f"{prefix}{resource.type}"] += 1
 
     def _acl(self, resource: _Resource, place: Place, path: Place) -> Iterator[Entry]:
+        self._missing.pop((*path, resource.name), None)
         problems = list(resource.problems())
         if resource.values is None:
             problems.append(Problem("the field is missing", (*place, "values")))
@@ -285,11 +323,10 @@ class _Shown:
             yield resource.line, within(found, resource.address) if isinstance(found, list) else found
 
     def _takes(self, resource: _Resource, path: Place) -> bool | Problem:
-        if self._providers is None:
+        if self._configured is None:
             return self._reading.takes(Cluster(), resource.line)
-        provider = self._providers.get((*path, resource.type, resource.name))
-        if provider is None:
-            return Problem(
-                "the plan's configuration has no such resource, so its cluster is unknown", ("configuration",)
-            )
-        return self._reading.takes(Cluster(provider), resource.line)
+        configured = self._configured.get((*path, resource.name))
+        if configured is None:
+            text = "the plan's configuration has no such resource, so its cluster is unknown"
+            return Problem(text, ("configuration",))
+        return self._reading.takes(Cluster(configured.provider_config_key), resource.line)

@@ -217,6 +217,9 @@ def test_acls_in_the_wrong_place_are_refused(subtests: pytest.Subtests) -> None:
         ({"data": acls}, "`kafka_acl`: the provider has nothing but resources of this type; write it as"),
         ({"terraform": {"resource": acls}}, "`resource`: there is no such field here; it belongs to the outermost"),
         ({"variable": {"resource": acls}}, "`kafka_acl`: there is no such field here; it belongs to `resource`"),
+        ({"terraform": {"required_providers": acls}}, "`kafka_acl`: only `kafka_acl` resources have this"),
+        ({"locals": {"a": [{"x": FIELDS}]}}, "`acl_principal`: only `kafka_acl` resources have this"),
+        ({"locals": {"a": FIELDS}, **json.loads(in_json(one(for_each="${local.a}")))}, "`for_each`: so there may be"),
         ({"provider": {"resource": acls}}, "`kafka_acl`: only `kafka_acl` resources have this; correct its type or"),
         ({"locals": {"resource": acls}}, "`kafka_acl`: only `kafka_acl` resources have this"),
         ({"locals": acls}, "`kafka_acl`: only `kafka_acl` resources have this"),
@@ -256,7 +259,7 @@ def test_whatever_is_passed_over_is_named() -> None:
         "ephemeral": {"random_password": {"p": {}}},
         "action": {"aws_lambda_invoke": {"x": {}}},
         "provider": {"kafka": [{"alias": "live"}, {"alias": "try"}]},
-        "locals": {"//": "why", "a": 1, "b": [{**FIELDS}]},
+        "locals": {"//": "why", "a": 1, "b": [{}]},
         "variable": {"a": {"type": "string"}, "b": {}},
         "output": {"a": {"value": 1}},
         "check": {"a": {"assert": {}}},
@@ -397,7 +400,7 @@ def test_a_plan_says_of_which_provider_its_resources_are() -> None:
     files = FileSet(of_cluster="kafka.try")
     assert [found for _, found in entries(raw, files=files)] == [NewAcl(acl(name="b")), NewAcl(acl(name="c"))]
     assert files.other_clusters() == {"kafka.live": 1}
-    # A state doesn't.
+    # A state doesn't say it.
     ((_, problems),) = entries(shown(), files=FileSet(of_cluster="kafka.try"))
     assert isinstance(problems, list)
     assert "leave out --of-cluster" in problems[0]
@@ -456,10 +459,43 @@ def test_a_plan_that_is_not_whole_is_refused(kind: str, more: dict[str, object],
     assert found.startswith(f"1: {problem}")
 
 
+def test_an_acl_of_the_configuration_that_is_not_planned_is_told() -> None:
+    """A plan of -destroy or -refresh-only doesn't have it, and a resource may have been moved out of the values."""
+    many = {"count_expression": {"references": ["var.x"]}}
+    calls = {
+        "m": {"module": {"resources": [of_provider("kafka")]}},
+        "n": {"module": {"resources": [of_provider("kafka"), {**of_provider("kafka", "c"), **many}]}},
+        "o": {"module": {"resources": [of_provider("kafka")]}, **many},
+    }
+    root = {"resources": [resource()], "child_modules": [{"address": "module.m", "resources": [resource("u")]}]}
+    whole = configuration({"resources": [of_provider("kafka"), of_provider("kafka", "b")], "module_calls": calls})
+    problems = problems_of(shown("planned_values", root, more={"configuration": whole}))
+    assert [each.rpartition(" (of ")[2] for each in problems] == ["kafka_acl.b)", "module.n.kafka_acl.a)"]
+    assert problems[0].startswith("1: `planned_values`: the planned values lack this resource; plan again without")
+    (problem,) = problems_of(shown("planned_values", root, more={"configuration": whole, "errored": True}))
+    assert problem.startswith("1: `errored`")
+
+
+def test_acls_among_the_outputs_are_the_users_own_or_misplaced() -> None:
+    assert bindings_of(shown().replace(b'"value": 1', b'"value": ' + json.dumps(VALUES).encode())) == [acl()]
+    raw = json.loads(shown(root={"child_modules": []}))
+    raw["values"]["outputs"]["resources"] = [resource()]
+    assert problems_of(json.dumps(raw).encode()) == ["1: `resources`: not a mapping; write its fields"]
+    raw["values"]["outputs"] = {"x": {"value": 1, "resources": [resource()]}}
+    (problem,) = problems_of(json.dumps(raw).encode())
+    assert problem.startswith("1: `resources`: there is no such field")
+
+
 def test_a_plan_with_a_prior_state_alone_is_refused() -> None:
     raw = json.dumps({"format_version": "1.2", "prior_state": json.loads(shown())}).encode()
     assert recognised(raw) is FORMAT
     assert problems_of(raw) == ["1: `planned_values`: the field is missing"]
+
+
+@pytest.mark.parametrize("name", ["values", "planned_values"])
+def test_values_that_are_null_are_refused(name: str) -> None:
+    raw = json.dumps({"format_version": "1.0", name: None}).encode()
+    assert problems_of(raw) == [f"1: `{name}`: not a mapping; write its fields"]
 
 
 def test_a_state_without_acls_has_none() -> None:
