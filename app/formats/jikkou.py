@@ -15,7 +15,7 @@ from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, Kafk
 from app.formats.acl_entries import VAGUE, Entry, FormatLimitError, Problem, acl_of
 from app.formats.quoting import wide_quoted
 from app.formats.reading import Cluster, Reading
-from app.formats.resources import Final, Kinds, by_rule, has_template, placed, read_resources
+from app.formats.resources import Final, Kinds, by_rule, has_template, misspelt, placed, read_resources
 from app.formats.shapes import Filled, Raw, Shape, Single, as_text, no_such_word
 from app.formats.source import Outline, Source
 from app.formats.words import is_word, loosely
@@ -28,6 +28,23 @@ _VERSION = f"{_GROUP}v1beta2"
 _LISTS = (f"{KIND}List", "ResourceList", "GenericResourceList", "List")
 _MEANT_OTHERWISE = ("jikkou.io/delete", "jikkou.io/ignore")
 _PROVIDER = "jikkou.io/provider"
+_ANNOTATIONS = (
+    *_MEANT_OTHERWISE,
+    _PROVIDER,
+    *(
+        f"jikkou.io/{name}"
+        for name in (
+            "bypass-validations",
+            "changes-count",
+            "config-override",
+            "generated",
+            "items-count",
+            "managed-by-location",
+            "no-report",
+            "replace",
+        )
+    ),
+)
 _ACLS_AT = ("spec", "acls")
 _LISTING = "`jikkou get kafkaprincipalauthorizations` lists the ACLs that exist"
 
@@ -53,7 +70,7 @@ class _Metadata(Shape):
 class _Resource(Shape, rename="camel"):
     type: Annotated[str, _as_word(ResourceType)]
     pattern: Final
-    pattern_type: Annotated[str, _as_word(PatternType)] | None = None
+    pattern_type: Annotated[str, _as_word(PatternType)]
 
 
 class _Rule(Shape):
@@ -146,6 +163,7 @@ def _authorization(document: KafkaPrincipalAuthorization, reading: Reading) -> I
 def _problems(document: KafkaPrincipalAuthorization) -> Iterator[Problem]:
     """What only Jikkou can say."""
     annotations = document.metadata.annotations or {}
+    yield from misspelt(annotations, _ANNOTATIONS, "metadata", "annotations")
     for name in _MEANT_OTHERWISE:
         if name in annotations and not _is_false(annotations[name]):
             text = "Jikkou deletes or ignores these ACLs; remove the annotation, or leave the resource out"
@@ -170,7 +188,7 @@ def _rule(principal: str, rule: _Rule) -> Iterator[Entry]:
         found = acl_of(
             resource_type=rule.resource.type,
             resource_name=rule.resource.pattern,
-            pattern_type=rule.resource.pattern_type or PatternType.LITERAL.name,
+            pattern_type=rule.resource.pattern_type,
             principal=principal,
             host=rule.host,
             operation=operation,

@@ -1,7 +1,7 @@
 """Resources of Kubernetes' kind, in YAML or JSON: apiVersion, kind, metadata, spec. Strimzi and Jikkou have them."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias, TypeVar
 
@@ -134,6 +134,7 @@ class Kinds:
 
 
 _LEAST_LIKENESS = 0.75
+_LEAST_LIKENESS_OF_LABELS = 0.85
 _ACLS = "acls"
 
 
@@ -224,6 +225,14 @@ def _place_of_acls(value: Value, place: tuple[str, ...] = ()) -> tuple[str, ...]
         if found is not None:
             return found
     return None
+
+
+def misspelt(names: Iterable[str], known: Sequence[str], *place: str) -> Iterator[Problem]:
+    """Of names of the user's own, those that are nearly one of these that the format has a meaning for."""
+    for name in names:
+        meant = nearest(name, known, likeness=_LEAST_LIKENESS_OF_LABELS)
+        if meant is not None and name not in known:
+            yield Problem(f"did you mean `{meant}`?", (*place, name))
 
 
 def placed(problems: Sequence[Problem], *place: str) -> Sequence[Problem]:

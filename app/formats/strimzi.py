@@ -4,15 +4,26 @@ Strimzi makes the principal of the resource's name: User:CN=<name> with _TLS, Us
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, TextIO, TypeAlias
+
+from msgspec import UNSET, UnsetType
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, AclOperation, PatternType, ResourceType
 from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, Problem, acl_of
 from app.formats.quoting import wide_quoted
 from app.formats.reading import Cluster, Reading
-from app.formats.resources import Final, Kinds, Metadata, by_rule, has_template, placed, read_resources
+from app.formats.resources import (
+    Final,
+    Kinds,
+    Metadata,
+    by_rule,
+    has_template,
+    misspelt,
+    placed,
+    read_resources,
+)
 from app.formats.shapes import Filled, Shape, Single, as_text, as_word
 from app.formats.source import Outline, Source
 from app.formats.words import spellings
@@ -55,16 +66,18 @@ _Operation: TypeAlias = Annotated[str, as_word(_OPERATIONS)]
 
 class _Resource(Shape, rename="camel"):
     type: Annotated[str, as_word(_RESOURCE_TYPES)]
-    name: Final | None = None
-    pattern_type: Annotated[str, as_word(_PATTERN_TYPES)] | None = None
+    name: Final | UnsetType = UNSET
+    pattern_type: Annotated[str, as_word(_PATTERN_TYPES)] | UnsetType = UNSET
 
 
 class _Rule(Shape):
+    """Kubernetes takes no null here; a default in its place could allow more than was meant."""
+
     resource: _Resource
-    type: Annotated[str, as_word(_PERMISSION_TYPES)] | None = None
-    host: Final | None = None
-    operation: _Operation | None = None
-    operations: Filled[_Operation] | None = None
+    type: Annotated[str, as_word(_PERMISSION_TYPES)] | UnsetType = UNSET
+    host: Final | UnsetType = UNSET
+    operation: _Operation | UnsetType = UNSET
+    operations: Filled[_Operation] | UnsetType = UNSET
 
 
 class _Authorization(Shape):
@@ -263,7 +276,7 @@ def _user(user: KafkaUser, reading: Reading) -> Iterator[Entry]:
     if isinstance(takes, Problem):
         yield metadata.line, [Problem(takes, ("metadata",))]
     elif takes:
-        problems = [*metadata.problems(), *_problems(metadata)]
+        problems = [*metadata.problems(), *_problems(metadata, metadata.labels or {}, metadata.annotations or {})]
         if problems:
             yield metadata.line, problems
         elif authorization is not None:
@@ -273,11 +286,17 @@ def _user(user: KafkaUser, reading: Reading) -> Iterator[Entry]:
                 yield from _rule(principal, rule)
 
 
-def _problems(metadata: Metadata) -> Iterator[Problem]:
+def _problems(metadata: Metadata, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[Problem]:
     name = metadata.name[:MAX_SHOWN]
     if _NAME.match(metadata.name) is None or len(metadata.name) > _MAX_NAME:
         yield Problem(f"`{name}` is not a Kubernetes name", ("metadata", "name"))
-    paused = (metadata.annotations or {}).get(_PAUSED, "")
+    yield from misspelt(labels, [_CLUSTER_LABEL], "metadata", "labels")
+    yield from misspelt(annotations, [_PAUSED], "metadata", "annotations")
+    if _CLUSTER_LABEL in annotations:
+        yield Problem("not an annotation; it belongs to `metadata.labels`", ("metadata", "annotations", _CLUSTER_LABEL))
+    if _PAUSED in labels:
+        yield Problem("not a label; it belongs to `metadata.annotations`", ("metadata", "labels", _PAUSED))
+    paused = annotations.get(_PAUSED, "")
     # As Java's Boolean.parseBoolean has it, by which Strimzi goes.
     if paused.lower() == "true" or has_template(paused):
         text = f"`{name}` is paused, so Strimzi does nothing with it; remove the annotation, or leave it out"
@@ -297,7 +316,7 @@ def _rule(principal: str, rule: _Rule) -> Iterator[Entry]:
             resource_name=name,
             pattern_type=pattern_type,
             principal=principal,
-            host=WILDCARD if rule.host is None else rule.host,
+            host=WILDCARD if rule.host is UNSET else rule.host,
             operation=operation,
             permission_type=rule.type or "ALLOW",
         )
@@ -305,7 +324,8 @@ def _rule(principal: str, rule: _Rule) -> Iterator[Entry]:
 
 
 def _pattern(resource: _Resource, problems: list[Problem]) -> tuple[str, str]:
-    name, pattern_type = resource.name, resource.pattern_type or PatternType.LITERAL.name
+    name = None if resource.name is UNSET else resource.name
+    pattern_type = resource.pattern_type or PatternType.LITERAL.name
     if resource.type == ResourceType.CLUSTER.name:
         # Strimzi passes both over, whatever they are.
         if name not in (None, CLUSTER_NAME) or pattern_type != PatternType.LITERAL.name:
@@ -317,8 +337,8 @@ def _pattern(resource: _Resource, problems: list[Problem]) -> tuple[str, str]:
 
 
 def _operations(rule: _Rule, problems: list[Problem]) -> Sequence[str]:
-    if rule.operation is not None and rule.operations is not None:
+    if rule.operation is not UNSET and rule.operations is not UNSET:
         problems.append(Problem("`operation` is given as well; keep `operations`", ("operations",)))
-    elif rule.operation is None and rule.operations is None:
+    elif rule.operation is UNSET and rule.operations is UNSET:
         problems.append(Problem("the list is missing", ("operations",)))
     return rule.operations or [rule.operation or ""]

@@ -124,6 +124,12 @@ def test_what_is_not_understood_is_told(subtests: pytest.Subtests) -> None:
         ("spec:\n", "template: {values: {}}\nspec:\n", "1: `template`: only Jikkou can fill it in"),
         (
             'managed-by-location: "./x.yaml"',
+            "delet: true",
+            "1: `jikkou.io/delet`: did you mean `jikkou.io/delete`?",
+        ),
+        ("        patternType: 'PREFIXED'\n", "", "11: `patternType`: the field is missing"),
+        (
+            'managed-by-location: "./x.yaml"',
             "delete: true",
             "1: `jikkou.io/delete`: Jikkou deletes or ignores these ACLs",
         ),

@@ -265,6 +265,13 @@ def test_the_longest_names_are_written() -> None:
 def test_a_rule_that_strimzi_would_not_take_is_told_by_its_line(subtests: pytest.Subtests) -> None:
     for rule, problem in [
         ("- {resource: {type: topic, name: t}}", "8: `operations`: the list is missing"),
+        ("- {resource: {type: topic, name: t}, operations: }", "8: `operations`: not a list; write one"),
+        ("- {resource: {type: topic, name: t}, operations: [Read], type: }", "8: `type`: the value is not text"),
+        ("- {resource: {type: topic, name: t}, operations: [Read], host: ~}", "8: `host`: the value is not text"),
+        (
+            "- {resource: {type: topic, name: t, patternType: null}, operations: [Read]}",
+            "8: `patternType`: the value is not text",
+        ),
         ("- {resource: {type: topic, name: t}, operations: []}", "8: `operations`: the list is empty"),
         ("- {resource: {type: topic, name: t}, operations: Read}", "8: `operations`: not a list; write one"),
         ("- {resource: {type: topic, name: t}, operations: [1]}", "8: `operations`: the value is not text"),
@@ -286,7 +293,7 @@ def test_a_rule_that_strimzi_would_not_take_is_told_by_its_line(subtests: pytest
         ("- {resource: {type: topic, name: 012}, operations: [Read]}", "8: `name`: the value is not text; write it in"),
         ("- {resource: {type: topic, name: yes}, operations: [Read]}", "8: `name`: the value is not text"),
         ("- {resource: {type: topic, name: 2026-01-01}, operations: [Read]}", "8: `name`: the value is not text"),
-        ("- {resource: {type: topic, name: }, operations: [Read]}", "8: `name`: the field is missing"),
+        ("- {resource: {type: topic, name: }, operations: [Read]}", "8: `name`: the value is not text"),
         (
             "- {resource: {type: topic, name: t, patternType: prefixed}, operations: [Read]}",
             "8: `patternType`: `prefixed` is not one of its values; did you mean prefix?",
@@ -447,6 +454,7 @@ def test_users_that_are_paused_or_being_deleted_are_refused_by_name(subtests: py
             "annotations: {strimzi.io/pause-reconciliation: true}",
             "4: `strimzi.io/pause-reconciliation`: the value is not",
         ),
+        ("annotations: {strimzi.io/pause-reconcilation: 'true'}", "4: `strimzi.io/pause-reconcilation`: did you mean"),
         ("deletionTimestamp: 2026-01-01T00:00:00Z", "4: `deletionTimestamp`: `my-user` is being deleted"),
     ]:
         with subtests.test(field=field):
@@ -467,6 +475,10 @@ def test_users_of_two_clusters_are_refused_or_read_for_one() -> None:
     assert found.endswith("of one cluster: --of-cluster my-cluster")
     assert read_with(files, "my-cluster") == (read(USER), {})
     assert read_with(files, "n/try") == (read(other), {})
+    misspelt = told(f"{USER}---\n{other.replace('io/cluster', 'io/clustr')}")
+    assert misspelt == ["34: `strimzi.io/clustr`: did you mean `strimzi.io/cluster`?"]
+    (misplaced,) = told(USER.replace("  labels:", "  annotations:"))
+    assert misplaced == "4: `strimzi.io/cluster`: not an annotation; it belongs to `metadata.labels`"
     namespaces = (
         USER.replace("name: my-user", "name: a\n  namespace: n1"),
         USER.replace("name: my-user", "name: b\n  namespace: n2"),
