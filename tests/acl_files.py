@@ -105,7 +105,7 @@ def hard_file(text: str, bindings: Sequence[AclBinding]) -> AclFile:
 
 def _with_terms(acl: NewAcl, draw: random.Random) -> NewAcl:
     ends = datetime(2090 + draw.randrange(9), draw.randrange(1, 13), draw.randrange(1, 29), 12, tzinfo=UTC)
-    return NewAcl(acl.binding, ends, word(draw))
+    return NewAcl(acl.binding, *draw.choice(((ends, word(draw)), (ends, None), (None, word(draw)))))
 
 
 def _words(acls: Sequence[NewAcl]) -> Mapping[str, str]:

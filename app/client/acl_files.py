@@ -152,6 +152,7 @@ class AclFile:
         Raises UsageError if the file was checked and is now another one.
         """
         count = self.ended = 0
+        now = self._now
         reading = self._files.file_set.reading(self.name)
         try:
             for line, found in read_entries(Source(self._raw), reading, self._given, otherwise=self._otherwise):
@@ -161,7 +162,7 @@ class AclFile:
                         return
                     continue
                 count += 1
-                if isinstance(found.expires_at, datetime) and found.expires_at <= self._now:
+                if isinstance(found.expires_at, datetime) and found.expires_at <= now:
                     self.ended += 1
                 else:
                     self.line = line
@@ -172,6 +173,8 @@ class AclFile:
                 raise fault from None
             self._files.fail(fault.problem)
         reading.acls = count
+        if (problem := reading.cluster_problem()) is not None:
+            self._fail(1, [problem])
         # INVARIANT: nothing that came after the check, such as a DENY behind those that were read, is lost in silence.
         if self._checked is not None and count != self._checked:
             raise self._changed(f"it has {counted(count)}, not {self._checked}")

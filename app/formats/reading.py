@@ -111,6 +111,7 @@ class Reading:
     """As what it is read; empty if that is not known, or nothing is in it."""
     acls: int = 0
     """How many it has, repeats included; whoever reads it counts them."""
+    _says_cluster: bool = False
     _refused: set[Cluster] = field(default_factory=set)
 
     def passes_over(self, place: Place) -> bool:
@@ -129,6 +130,7 @@ class Reading:
 
         Of a second one there is one Problem; the rest of it is not read.
         """
+        self._says_cluster = True
         if cluster in self._refused:
             return False
         wanted = self.files.of_cluster
@@ -152,6 +154,11 @@ class Reading:
             f"{first}"
         )
 
+    def cluster_problem(self) -> Problem | None:
+        """What is wrong with a file that was read, if its format does not say of which cluster its ACLs are."""
+        wanted = self.files.of_cluster
+        return None if wanted is None or self._says_cluster or not self.acls else _unknown_cluster(wanted)
+
     def refusal(self) -> str:
         """Why it is refused if no file has any ACL."""
         if not self.format_name:
@@ -163,6 +170,10 @@ class Reading:
             f"it holds no ACLs in the format {self.format_name}{about and f' ({about})'}; if they are in another one, "
             "name it with --format"
         )
+
+
+def _unknown_cluster(wanted: Cluster) -> Problem:
+    return Problem(f"it does not say its cluster, so it may not be of `{wanted}`; leave out --of-cluster")
 
 
 def _notes(

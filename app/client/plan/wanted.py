@@ -104,6 +104,7 @@ class _Collected:
 
     def read(self, path: str, *, is_in_folder: bool) -> Source:
         acls: dict[AclBinding, NewAcl] = {}
+        earlier = self.acls
         ended = 0
         try:
             with self._files.open(path, is_in_folder=is_in_folder) as file, collection_paused():
@@ -112,8 +113,8 @@ class _Collected:
                     if other is not acl:
                         self._compare(acl, other, file)
                         acls[acl.binding] = other.then(acl)
-                    if self.acls and acl.binding in self.acls:
-                        self._compare(acl, self.acls[acl.binding], file, self._first_with[acl.binding])
+                    if earlier and acl.binding in earlier:
+                        self._compare(acl, earlier[acl.binding], file, self._first_with[acl.binding])
                 ended = file.ended
         except UnreadableError as fault:
             self._files.fail(fault.problem)

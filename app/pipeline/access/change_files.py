@@ -104,12 +104,14 @@ def _bindings(path: str, raw: IO[bytes], acl_format: AclFormat | None, file_set:
             problems += [str(each) if isinstance(each, Unrecognised) else f"line {line}: {each}" for each in entry]
             if len(problems) > _PROBLEMS_SHOWN:
                 break
+    reading.acls = len(bindings)
+    if (unknown := reading.cluster_problem()) is not None:
+        problems.append(unknown)
     if problems:
         more = "; and more" if len(problems) > _PROBLEMS_SHOWN else ""
         raise PipelineError(f"{'; '.join(problems[:_PROBLEMS_SHOWN])}{more}{way_out}")
     if way_out and not bindings:
         raise PipelineError(f"{reading.refusal()}{way_out}")
-    reading.acls = len(bindings)
     is_body = reading.format_name == _CREATE_ACLS and not head.lstrip().startswith(b"[")
     return Step(path, bindings=bindings, is_one_call=is_body)
 

@@ -149,6 +149,15 @@ def test_those_of_one_cluster_can_be_read_and_the_others_are_counted(folder: Fol
     assert "it does not say its cluster" in found
 
 
+def test_a_format_that_says_no_cluster_is_of_none_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(LINE)
+    (tmp_path / "b.yaml").write_text(user("shop", "live"))
+    (tmp_path / "c.yaml").write_text(KUSTOMIZATION)
+    assert len(read(str(tmp_path)).acls) == 2
+    (found,) = problems(str(tmp_path), of_cluster="live")
+    assert found.startswith("a.jsonl:1: it does not say its cluster, so it may not be of `live`")
+
+
 def test_a_cluster_that_no_file_is_of_is_a_mistake(folder: Folder) -> None:
     assert problems(folder(user("a", "live"), user("b", "live")), of_cluster="life") == [
         f"{letter}.yaml:1: it holds no ACLs of `life` (left out, of other clusters: 1 of live)" for letter in "ab"

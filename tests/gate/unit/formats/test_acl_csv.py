@@ -251,6 +251,17 @@ def test_what_kafka_can_hold_is_written_in_quotes_and_read_back() -> None:
     assert bindings_of(written(FORMAT, bindings)) == bindings
 
 
+def test_a_comma_too_many_never_takes_an_end_away() -> None:
+    columns = f"{HEADER},ExpiresAt,Owner"
+    ends = "2026-12-01T18:00:00Z"
+    for record in [f"{PLAIN},,{ends},", f"{PLAIN},{ends},,", f"{PLAIN},{ends},,,"]:
+        (problem,) = told(columns, record)
+        assert problem.startswith("2: 1")
+    (found,) = acls_of(f"{columns},,\n{PLAIN},{ends},,,\n".encode())
+    assert found.expires_at is not None
+    assert found.owner is None
+
+
 # formulas
 
 

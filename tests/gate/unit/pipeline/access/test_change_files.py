@@ -165,6 +165,40 @@ def test_a_format_that_no_file_shows_can_be_named(tmp_path: Path) -> None:
         read_candidate([("create", str(bare))], FileFlags("xls"))
 
 
+def test_what_is_passed_over_or_of_another_cluster_is_told(tmp_path: Path) -> None:
+    from app.pipeline.access.change_files import read_candidate
+
+    user = (
+        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaUser\n"
+        "metadata: {{name: {0}, labels: {{strimzi.io/cluster: {1}}}}}\n"
+        "spec: {{authorization: {{type: simple, acls: [{{resource: {{type: cluster}}, operations: [Alter]}}]}}}}\n"
+    )
+    live, other = tmp_path / "live.yaml", tmp_path / "other.yaml"
+    live.write_text(user.format("a", "live"))
+    other.write_text(f"{user.format('b', 'try')}---\n{user.format('c', 'try')}")
+    files = [("create", str(live)), ("create", str(other))]
+    with pytest.raises(PipelineError, match=r"other.yaml: line 3: it is of the cluster `try`, but .*live.yaml:3 is of"):
+        read_candidate(files)
+    candidate = read_candidate(files, FileFlags(of_cluster="live", pass_over=frozenset({"spec.x"})))
+    assert [each.principal for each in candidate.bindings] == ["User:a"]
+    assert candidate.notes == [
+        "left out, of other clusters: 2 of try",
+        "no file has what --pass-over names: spec.x",
+    ]
+    for order in (files[1:], [files[1], ("delete", str(_delete_all(tmp_path)))]):
+        with pytest.raises(PipelineError, match=r"--create .*other.yaml: it holds no ACLs of `live`"):
+            read_candidate(order, FileFlags(of_cluster="live"))
+    (tmp_path / "new.jsonl").write_text(json.dumps(BINDING))
+    with pytest.raises(PipelineError, match="it does not say its cluster"):
+        read_candidate([("create", str(tmp_path / "new.jsonl"))], FileFlags(of_cluster="live"))
+
+
+def _delete_all(folder: Path) -> Path:
+    path = folder / "delete.json"
+    path.write_text(json.dumps({"filters": [{}]}))
+    return path
+
+
 def test_a_saved_plan_is_what_it_creates_and_what_it_deletes(tmp_path: Path) -> None:
     from app.pipeline.access.change_files import read_candidate
     from app.pipeline.access.changes import Fate
