@@ -203,7 +203,7 @@ def violation(
     change = _change(list(lost), list(new))
     if change is None:
         return f"{mutation.kind}: more than one name: lost {list(lost)}, new {list(new)}"
-    if not is_plain:
+    if not is_plain or _was_empty(change, mutation):
         return None
     faults = [_misplaced(file, mutation, span, change, sum(lost.values())) for span in mutation.within(file.spans())]
     if None in faults:
@@ -212,6 +212,12 @@ def violation(
 
 
 _Change = tuple[str, object, object]
+
+
+def _was_empty(change: _Change, mutation: Mutation) -> bool:
+    """What came into the file stands where no name stood."""
+    _, old, then = change
+    return old is None and then == mutation.new
 
 
 def _misplaced(file: AclFile, mutation: Mutation, span: Span, change: _Change, changed: int) -> str | None:

@@ -9,7 +9,7 @@ from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.lines import MAX_LINE_BYTES
 from app.formats.registry import format_named
-from tests.acl_sets import bindings_of, entries, problems_of, recognised, written
+from tests.acl_sets import acls_of, bindings_of, entries, problems_of, recognised, written
 
 FORMAT = format_named("csv")
 HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host"
