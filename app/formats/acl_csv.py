@@ -13,7 +13,7 @@ Texts that a spreadsheet would run as formulas are marked (`formats.csv_cells`).
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TextIO
@@ -314,20 +314,35 @@ def _put_together(parts: list[str], columns: Sequence[str]) -> list[CsvField] | 
     more = len(parts) - len(columns)
     if len(parts) > _MAX_PARTS:
         return None
-    ways = [_way(parts, columns, {"principal": 1 + each, "resource_name": 1 + more - each}) for each in range(more + 1)]
+    # Beside a column of any text, nobody can tell in which of the two the comma was.
+    joined = {
+        column
+        for before, column, after in zip(("", *columns), columns, (*columns[1:], ""), strict=False)
+        if all(each in ("", *CODED_FIELDS) for each in (before, after))
+    }
+    ways = [
+        _way(parts, columns, {"principal": 1 + each, "resource_name": 1 + more - each}, joined)
+        for each in range(more + 1)
+    ]
     possible = [each for each in ways if each is not None]
     return possible[0] if len(possible) == 1 else None
 
 
-def _way(parts: list[str], columns: Sequence[str], sizes: Mapping[str, int]) -> list[CsvField] | None:
-    """The parts, with so many of them in these columns; None if they don't fit."""
+def _way(
+    parts: list[str], columns: Sequence[str], sizes: Mapping[str, int], joined: Collection[str]
+) -> list[CsvField] | None:
+    """The parts, with so many of them in these columns; None if they don't fit. Several make one in those `joined`."""
     at = 0
     fields: dict[str, str] = {}
     for column in columns:
         some = parts[at : at + sizes.get(column, 1)]
         at += len(some)
         words = CODED_FIELDS.get(column)
-        fits = is_word(words, some[0]) if words is not None else len(some) == 1 or _is_one_text(column, some)
+        fits = (
+            is_word(words, some[0])
+            if words is not None
+            else len(some) == 1 or (column in joined and _is_one_text(column, some))
+        )
         if not fits:
             return None
         fields[column] = ",".join(some)
