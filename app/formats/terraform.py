@@ -43,10 +43,11 @@ _PERMISSION_WORDS = {AclPermissionType[name]: word for word, name in PERMISSION_
 _HCL = "HCL, which only Terraform can evaluate; give what `terraform show -json` prints, or write it as .tf.json"
 _NOT_JSON = "not JSON; give what `terraform show -json` prints, or a .tf.json"
 _RAW_STATE = "a state as Terraform stores it; give what `terraform show -json` prints"
+_BLOCKS = ("resource", "data", "ephemeral", "action", "provider", "terraform", "variable", "locals", "output", "module",
+           "moved", "import", "removed", "check")  # fmt: skip
 _HCL_BEGINS = re.compile(
     rb"(?:\s|(?:#|//)[^\n]*(?:\n|\Z)|/\*.*?\*/)*+"
-    rb"(?P<block>(?:resource|data|ephemeral|action|provider|terraform|variable|locals|output|module|moved|import|removed"
-    rb"|check)\b(?:[ \t]*(?:\"[^\"\n]*\"|[\w-]+))*+[ \t]*\{)",
+    rb"(?P<block>(?:%s)\b(?:[ \t]*(?:\"[^\"\n]*\"|[\w-]+))*+[ \t]*\{)" % "|".join(_BLOCKS).encode(),
     re.DOTALL,
 )
 _SIGN = re.compile(r"[$%](?=\{)")
@@ -203,8 +204,6 @@ class _Configuration(_Body):
     module: Blocks[dict[str, _Module]] = field(default_factory=list)
 
 
-_BLOCKS = ("resource", "ephemeral", "action", "provider", "locals", "variable", "output", "check", "terraform", "moved",
-           "import", "removed", "module")  # fmt: skip
 _OF_RAW_STATES = ("lineage", "serial")
 
 
@@ -214,9 +213,7 @@ def is_hcl(head: bytes) -> bool:
 
 
 def is_terraform(outline: Outline) -> bool:
-    if any(outline.has(each, kind="{") or outline.has(each, kind="[") for each in _BLOCKS):
-        return True
-    if outline.has("data", kind="{") and not outline.has("kind"):
+    if outline.has(*_BLOCKS, kind="{") or outline.has(*(each for each in _BLOCKS if each != "data"), kind="["):
         return True
     return not outline.is_list and (
         outline.has("format_version", "planned_values", *_OF_RAW_STATES) or outline.has("values", kind="{")
@@ -308,7 +305,7 @@ def _configuration(document: Value, reading: Reading) -> Iterator[Entry]:
     for each in others if not is_faulty else ():
         fault = refusal_of_acls_in(each, ())
         if fault is not None:
-            yield line_of(each), [fault]
+            yield fault[0], [fault[1]]
 
 
 def _blocks(body: Value, names: set[str], others: list[Value], reading: Reading) -> Iterator[Entry]:
@@ -318,16 +315,15 @@ def _blocks(body: Value, names: set[str], others: list[Value], reading: Reading)
         return
     for name, value in body.value:
         # Each on its own, so that one with a fault doesn't hide those of another.
-        block = fields([(name, value)], line_of(name))
         try:
-            found = read_shape(_Configuration, block, reading)
+            found = read_shape(_Configuration, fields([(name, value)], line_of(name)), reading)
         except Refused as refused:
             yield from ((line, [problem]) for line, problem in refused.faults)
         else:
             yield from _acls(found, names, reading)
             yield from _pass_over(found, reading)
-            if not found.resource:
-                others.append(block)
+            if name.value in _BLOCKS and name.value != "resource":
+                others.append(value)
 
 
 def _acls(found: _Configuration, names: set[str], reading: Reading) -> Iterator[Entry]:
@@ -392,6 +388,7 @@ def _pass_over_type(place: Place, name: str, resources: list[_Named], reading: R
     reading.passed_over.update({name: number} if (number := sum(map(_number, resources))) else {})
     for each in resources:
         for label, body in each.bodies.items():
-            fault = refusal_of_acls_in(fields([(scalar(label, each.line), body)], each.line), place)
+            # The label may be one of the fields, too.
+            fault = refusal_of_acls_in(fields([(scalar(label, line_of(body)), body)], each.line), place)
             if fault is not None:
-                yield line_of(body), [fault]
+                yield fault[0], [fault[1]]

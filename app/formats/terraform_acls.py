@@ -13,9 +13,9 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType
 from app.core.spelling import nearest
 from app.formats.acl_entries import MAX_SHOWN, Problem, acl_of
 from app.formats.reading import Place
-from app.formats.shapes import Shape, as_text, no_such_word
+from app.formats.shapes import Fault, Shape, as_text, no_such_word
 from app.formats.words import spellings
-from app.formats.yaml_documents import Fields, Items, Scalar, Value
+from app.formats.yaml_documents import Fields, Items, Scalar, Value, line_of
 
 KIND = "kafka_acl"
 DEFAULT_PROVIDER = "kafka"
@@ -92,22 +92,16 @@ def refusal_of_type(kind: str) -> str | None:
     return None
 
 
-def refusal_of_acls_in(value: Value, place: Place) -> Problem | None:
-    """Why this part of a file can't be passed over: it has fields of the resource. None if it can."""
-    name = _name_within(value)
-    if name is None:
-        return None
-    return Problem(f"only `{KIND}` resources have this; correct its type or its place", (*place, name))
-
-
-def _name_within(value: Value) -> str | None:
+def refusal_of_acls_in(value: Value, place: Place) -> Fault | None:
+    """Why this part of a file can't be passed over, and where: it has fields of the resource. None if it can."""
     values: list[Value] = [value]
     while values:
         each = values.pop()
         if isinstance(each, Fields):
-            found = next((name.value for name, _ in each.value if name.value in _ACL_FIELDS), None)
-            if found is not None:
-                return str(found)
+            name = next((name for name, _ in each.value if name.value in _ACL_FIELDS), None)
+            if name is not None:
+                text = f"only `{KIND}` resources have this; correct its type or its place"
+                return line_of(name), Problem(text, (*place, name.value))
             values += [inside for _, inside in each.value if not isinstance(inside, Scalar)]
         elif isinstance(each, Items):
             values += [inside for inside in each.value if not isinstance(inside, Scalar)]

@@ -12,7 +12,7 @@ from msgspec import field
 
 from app.formats.acl_entries import MAX_SHOWN, Entry, Problem
 from app.formats.reading import Cluster, Place, Reading
-from app.formats.shapes import PassedOver, Raw, Refused, Shape, as_text, read_shape
+from app.formats.shapes import Fault, PassedOver, Raw, Refused, Shape, as_text, read_shape
 from app.formats.terraform_acls import KIND, AclFields, refusal_of_acls_in, refusal_of_type, within
 from app.formats.yaml_documents import Fields, Value, fields_of, is_null, line_of
 
@@ -190,7 +190,7 @@ def _entries(document: Fields, shown: "_Shown", reading: Reading) -> Iterator[En
         yield from shown.read(fields[name], (name,))
 
 
-def _fault_of(resource: _Resource, place: Place) -> Problem | None:
+def _fault_of(resource: _Resource, place: Place) -> Fault | None:
     return None if resource.values is None else refusal_of_acls_in(resource.values, (*place, "values"))
 
 
@@ -297,7 +297,7 @@ class _Shown:
         elif refusal is not None:
             yield resource.line, within([Problem(refusal, (resource.type,))], resource.address)
         elif (fault := _fault_of(resource, place)) is not None:
-            yield resource.line, within([fault], resource.address)
+            yield fault[0], within([fault[1]], resource.address)
         else:
             prefix = "" if resource.mode == _MANAGED else f"{resource.mode}."
             self._reading.passed_over[f"{prefix}{resource.type}"] += 1

@@ -284,6 +284,14 @@ def test_a_field_can_be_passed_over_by_its_place() -> None:
     assert files.passed_over() == {"resource.kafka_acl.a.flavour": 1}
 
 
+def test_a_block_can_be_passed_over_whatever_it_holds() -> None:
+    files = FileSet(pass_over=frozenset({"flavour"}))
+    raw = json.dumps({"resource": one(), "flavour": one()}).encode()
+    ((_, found),) = entries(raw, files=files)
+    assert found == NewAcl(acl())
+    assert files.passed_over() == {"flavour": 1}
+
+
 def test_resources_of_two_providers_are_refused() -> None:
     raw = in_json({"kafka_acl": {"a": {**FIELDS, "provider": "kafka.live"}, "b": FIELDS}})
     (problem,) = problems_of(raw)
