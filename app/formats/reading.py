@@ -142,7 +142,7 @@ class Reading:
             unsaid = [part for part in unsaid if getattr(wanted, part) is not None]
             if unsaid:
                 said = "namespace" if unsaid == ["namespace"] else "cluster"
-                return Problem(f"it does not say its {said}, so it may not be of `{wanted}`; leave out --of-cluster")
+                return _unsaid(said, wanted)
         # INVARIANT: also of the wanted name there is but one cluster: `live` may be in two namespaces.
         conflict = self.files.conflict(cluster, f"{self.file}:{line}" if self.file else f"line {line}")
         if conflict is None:
@@ -157,7 +157,7 @@ class Reading:
     def cluster_problem(self) -> Problem | None:
         """What is wrong with a file that was read, if its format does not say of which cluster its ACLs are."""
         wanted = self.files.of_cluster
-        return None if wanted is None or self._says_cluster or not self.acls else _unknown_cluster(wanted)
+        return None if wanted is None or self._says_cluster or not self.acls else _unsaid("cluster", wanted)
 
     def refusal(self) -> str:
         """Why it is refused if no file has any ACL."""
@@ -172,8 +172,8 @@ class Reading:
         )
 
 
-def _unknown_cluster(wanted: Cluster) -> Problem:
-    return Problem(f"it does not say its cluster, so it may not be of `{wanted}`; leave out --of-cluster")
+def _unsaid(what: str, wanted: Cluster) -> Problem:
+    return Problem(f"it does not say its {what}, so it may not be of `{wanted}`; leave out --of-cluster")
 
 
 def _notes(
