@@ -1,70 +1,126 @@
-"""ACLs as JSON: a binding a line (JSON Lines), the bindings of one createAcls body, or an array of them.
+"""ACLs as JSON: a binding a line (JSON Lines), the bindings of one createAcls body, an array of them, or one binding.
 
 The fields are those of createAcls' bindings, as strictly as there: no unknown field, no key twice, only texts, and null
-for no end or no owner.
+for no end or no owner. All but JSON Lines may be YAML as well.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TextIO
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from app.core.kafka.bindings import KEEP, AclBinding, AclTerms, NewAcl
+from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.core.kafka.codes import WILDCARD
 from app.formats.acl_bodies import terms_of
-from app.formats.acl_entries import MAX_SHOWN, Entry, acl_of
-from app.formats.json_walk import JsonWalk, Pairs, not_json
-from app.formats.lines import NOT_UTF_8, raw_lines
+from app.formats.acl_entries import Entry, Problem, acl_of
+from app.formats.json_walk import JsonWalk, not_json
+from app.formats.lines import NOT_UTF_8, TextFault, raw_lines
 from app.formats.quoting import json_quoted
 from app.formats.reading import Reading
+from app.formats.shapes import (
+    Each,
+    OperationWord,
+    PassedOver,
+    PatternTypeWord,
+    PermissionTypeWord,
+    Place,
+    Refused,
+    ResourceTypeWord,
+    Shape,
+    read_each,
+    read_one,
+    read_shape,
+)
 from app.formats.source import Outline, Source
-
-_REQUIRED = ("resource_type", "resource_name", "principal", "operation", "permission_type")
-_REQUIRED_QUOTES = 4 * len(_REQUIRED)
-_FIELDS = (*_REQUIRED, "pattern_type", "host", *AclTerms._fields)
-_BODY_FIELDS = ("context", "bindings", "timeout_ms", "if_unchanged_since", "comment", "at_least")
+from app.formats.yaml_documents import Fields, Items, Value, fields_of, is_null, line_of
 
 
 class JsonBinding(msgspec.Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
     """A binding in JSON, in files and in bodies of createAcls; a missing field is UNSET."""
 
-    resource_type: str
+    resource_type: ResourceTypeWord
     resource_name: str
-    pattern_type: str | UnsetType = UNSET
+    pattern_type: PatternTypeWord | UnsetType = UNSET
     principal: str
     host: str | UnsetType = UNSET
-    operation: str
-    permission_type: str
+    operation: OperationWord
+    permission_type: PermissionTypeWord
     expires_at: str | UnsetType | None = UNSET
     owner: str | UnsetType | None = UNSET
 
 
+class CreateAclsBody(Shape):
+    """`context` is left out, since the actor is who imports, and so is all else that is no part of an ACL."""
+
+    bindings: Each[JsonBinding]
+    context: PassedOver = None
+    timeout_ms: PassedOver = None
+    if_unchanged_since: PassedOver = None
+    comment: PassedOver = None
+    at_least: PassedOver = None
+
+
 _decode = msgspec.json.Decoder(JsonBinding).decode
+_REQUIRED_QUOTES = 4 * 5
+_QUOTES: dict[type, int] = {str: 4, type(None): 2, UnsetType: 0}
+"""Around the name of an optional field and its text, its null, or nothing."""
 
-
-def read_json_lines(source: Source, _: Reading) -> Iterator[Entry]:
-    for number, line in raw_lines(source.stream, way_out="write one binding per line"):
-        if isinstance(line, list):
-            yield number, line
-        elif not line.isspace():
-            yield number, parse_acl(line)
+_BINDINGS = "bindings"
+_OWN_FIELDS = ("resource_type", "resource_name", "principal", "operation")
+_KNOWN = frozenset(JsonBinding.__struct_fields__)
 
 
 def is_json_lines(outline: Outline) -> bool:
-    return outline.is_lines or (not outline.is_list and outline.has(*_REQUIRED) and not outline.has("permission"))
+    return outline.is_lines and (not outline.fields or _is_binding(outline))
 
 
 def is_create_acls_body(outline: Outline) -> bool:
     if outline.is_list:
-        return not outline.fields or (outline.has(*_REQUIRED) and not outline.has("permission"))
-    return outline.has("bindings")
+        return not outline.fields or _is_binding(outline)
+    return outline.has(_BINDINGS) or (not outline.is_lines and _is_binding(outline))
 
 
-def read_create_acls_body(source: Source, _: Reading) -> Iterator[Entry]:
-    """The bindings of a createAcls body. Passed over are `context`, since the actor is who imports, and `comment`."""
-    return _body_entries(source.json())
+def _is_binding(outline: Outline) -> bool:
+    return outline.has("permission_type") or (outline.has(*_OWN_FIELDS) and not outline.has("permission"))
+
+
+def read_json_lines(source: Source, reading: Reading) -> Iterator[Entry]:
+    for number, line in raw_lines(source.stream, way_out="write one binding per line"):
+        if isinstance(line, list):
+            yield number, list(map(Problem, line))
+        elif (found := _quickly(line)) is not None:
+            yield number, found
+        elif not line.isspace():
+            yield from read_one(partial(_of_line, reading, number, line))
+
+
+def read_create_acls_body(source: Source, reading: Reading) -> Iterator[Entry]:
+    """The bindings of a createAcls body, of an array, or one binding; also of YAML, and of each of its documents."""
+    for document in source.documents():
+        names = fields_of(document).keys() if isinstance(document, Fields) else ()
+        if isinstance(document, Items):
+            yield from read_each(document, partial(_binding, reading), _quickly)
+        elif _BINDINGS not in names and not _KNOWN.isdisjoint(names):
+            yield from read_one(partial(_binding, reading, document))
+        elif not is_null(document):
+            yield from _body(document, reading)
+
+
+def _body(document: Value, reading: Reading) -> Iterator[Entry]:
+    try:
+        read_shape(CreateAclsBody, document, reading)
+    except Refused as refused:
+        yield from refused.entries()
+    if isinstance(document, Fields):
+        binding = partial(_binding, reading, place=(_BINDINGS,), within=CreateAclsBody)
+        yield from read_each(fields_of(document).get(_BINDINGS), binding, _quickly)
+
+
+def _binding(reading: Reading, value: Value, *, place: Place = (), within: type[msgspec.Struct] | None = None) -> Entry:
+    return line_of(value), _acl(read_shape(JsonBinding, value, reading, place, within))
 
 
 def write_json_lines(acls: Sequence[NewAcl], out: TextIO) -> None:
@@ -105,25 +161,23 @@ def _nullable(text: str | None) -> str:
     return "null" if text is None else json_quoted(text)
 
 
-def parse_acl(text: bytes) -> NewAcl | list[str]:
+def _quickly(text: bytes) -> NewAcl | None:
+    """The ACL of a binding without fault; None if it may have one, for which its tree is to be read."""
     try:
         fields = _decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-        return _problems(text) or [str(fault)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    # INVARIANT: no key comes twice. msgspec keeps the last of equal keys in silence, and then the text has more quotes
+    # than the keys and texts that were kept; it has more of them, too, if a text has one as an escape.
+    optional = _QUOTES[type(fields.pattern_type)] + _QUOTES[type(fields.host)]
+    if text.count(b'"') != _REQUIRED_QUOTES + optional + _QUOTES[type(fields.expires_at)] + _QUOTES[type(fields.owner)]:
+        return None
+    acl = _acl(fields)
+    return acl if isinstance(acl, NewAcl) else None
+
+
+def _acl(fields: JsonBinding) -> NewAcl | list[Problem]:
     pattern_type, host, ends, owner = fields.pattern_type, fields.host, fields.expires_at, fields.owner
-    # msgspec keeps the last of equal keys in silence. But each key that came has two quotes and its text two more, so
-    # there are more of them than the kept ones have; or there are escaped ones, which are worth a closer look.
-    left = text.count(b'"') - _REQUIRED_QUOTES
-    if pattern_type is not UNSET:
-        left -= 4
-    if host is not UNSET:
-        left -= 4
-    if ends is not UNSET:
-        left -= 2 if ends is None else 4
-    if owner is not UNSET:
-        left -= 2 if owner is None else 4
-    if left and (problems := _problems(text)):
-        return problems
     return acl_of(
         resource_type=fields.resource_type,
         resource_name=fields.resource_name,
@@ -138,63 +192,16 @@ def parse_acl(text: bytes) -> NewAcl | list[str]:
     )
 
 
-def _problems(text: bytes) -> list[str]:
-    """What is wrong with the form of a binding, field by field; slower than `parse_acl`."""
-    found = object_of_texts(text, required=_REQUIRED, known=_FIELDS, nullable=AclTerms._fields)
-    return found if isinstance(found, list) else []
-
-
-def object_of_texts(
-    text: bytes,
-    *,
-    required: Sequence[str],
-    known: Sequence[str],
-    passed_over: Sequence[str] = (),
-    nullable: Sequence[str] = (),
-) -> dict[str, str] | list[str]:
-    """The fields of the object in this JSON that are texts, or what is wrong with them, field by field."""
+def _of_line(reading: Reading, number: int, line: bytes) -> Entry:
+    """Raises TextFault and Refused."""
     try:
-        pairs = json.loads(text.rstrip().decode(), object_pairs_hook=Pairs)
-    except UnicodeDecodeError:
-        return [NOT_UTF_8]
-    except json.JSONDecodeError as fault:
-        return [not_json(fault)]
-    except (ValueError, RecursionError):
-        return ["not a binding: a number is too long, or the nesting is too deep"]
-    if not isinstance(pairs, Pairs):
-        return ["not an object; write one with the fields of a binding"]
-    names = [name for name, _ in pairs]
-    problems = [f"`{name}`: the field is missing" for name in required if name not in names]
-    fields: dict[str, str] = {}
-    for name, value in pairs:
-        if name in passed_over or (value is None and name in nullable):
-            continue
-        if name not in known:
-            problems.append(f"`{name[:MAX_SHOWN]}`: there is no such field; remove it")
-        elif not isinstance(value, str):
-            problems.append(f"`{name}`: the value is not text; write a string")
-        else:
-            fields[name] = value
-    problems += [f"`{name}`: the key comes more than once; write it once" for name in known if names.count(name) > 1]
-    return problems or fields
-
-
-def _body_entries(walk: JsonWalk) -> Iterator[Entry]:
-    if walk.next() == "[":
-        for line, item in walk.raw_items():
-            yield line, parse_acl(item)
+        walk = JsonWalk(line.decode(), line=number)
+        document = walk.tree()
         walk.end()
-        return
-    has_bindings = False
-    for line, name in walk.members():
-        if name == "bindings":
-            has_bindings = True
-            for item_line, item in walk.raw_items():
-                yield item_line, parse_acl(item)
-            continue
-        if name not in _BODY_FIELDS:
-            yield line, [f"`{name[:MAX_SHOWN]}`: there is no such field; remove it"]
-        walk.value()
-    walk.end()
-    if not has_bindings:
-        yield 1, ["`bindings`: the field is missing"]
+    except UnicodeDecodeError:
+        raise TextFault(number, NOT_UTF_8) from None
+    except json.JSONDecodeError as fault:
+        raise TextFault(number, not_json(fault)) from None
+    except (ValueError, RecursionError):
+        raise TextFault(number, "a number is too long, or the nesting is too deep") from None
+    return _binding(reading, document)

@@ -4,110 +4,121 @@ And as Confluent's CLI lists them: `confluent kafka acl list` with `--output jso
 proxy's own list lacks (USER, CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT) stand as Kafka spells them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TextIO
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Literal, TextIO
 
-from app.core.kafka.bindings import AclBinding, NewAcl
-from app.formats.acl_entries import MAX_SHOWN, Entry, Problem, acl_of
-from app.formats.acl_json import binding_json, object_of_texts, write_json_list
-from app.formats.json_walk import JsonWalk, Pairs
-from app.formats.lines import TextFault
-from app.formats.reading import Reading
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from app.core.kafka.bindings import AclBinding
+from app.formats.acl_entries import Entry, Problem, acl_of
+from app.formats.acl_json import binding_json, write_json_list
+from app.formats.reading import Cluster, Reading
+from app.formats.shapes import (
+    Each,
+    OperationWord,
+    PassedOver,
+    PatternTypeWord,
+    PermissionTypeWord,
+    Place,
+    Refused,
+    ResourceTypeWord,
+    Shape,
+    read_each,
+    read_one,
+    read_shape,
+)
 from app.formats.source import Outline, Source
-from app.formats.yaml_documents import Fields, Items, line_of
-from app.formats.yaml_resources import Part
+from app.formats.yaml_documents import Fields, Items, Value, fields_of, is_null
 
-_ACL_FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission")
-_ABOUT = ("kind", "metadata", "cluster_id")
-"""Fields of a reply besides the ACL; they are ignored."""
+_CALLED = {"permission_type": "permission"}
+_DATA = "data"
 
-_NO_HOST = "`host`: the field is missing"
-_CLOUD = "Confluent's CLI leaves it out for Confluent Cloud: list the ACLs with REST, GET /kafka/v3/clusters/<id>/acls"
-_KINDS = ("KafkaAcl", "KafkaAclList")
+
+class _Metadata(Shape):
+    own: PassedOver = msgspec.field(name="self", default=None)
+    resource_name: PassedOver = None
+
+
+class _ListMetadata(_Metadata):
+    first: PassedOver = None
+    last: PassedOver = None
+    prev: PassedOver = None
+    next: str | None = None
+    total_size: PassedOver = None
+
+
+class KafkaAcl(Shape, kw_only=True):
+    """One ACL, of the proxy or of the CLI. `cluster_id` says of which cluster it is."""
+
+    resource_type: ResourceTypeWord
+    resource_name: str
+    pattern_type: PatternTypeWord
+    principal: str
+    host: str | UnsetType = UNSET
+    operation: OperationWord
+    permission: PermissionTypeWord
+    kind: Literal["KafkaAcl"] | None = None
+    metadata: _Metadata | None = None
+    cluster_id: str | None = None
+
+
+class KafkaAclList(Shape):
+    """The proxy's reply to a list of ACLs, or a body of `acls:batch`."""
+
+    data: Each[KafkaAcl]
+    kind: Literal["KafkaAclList"] | None = None
+    metadata: _ListMetadata | None = None
 
 
 def is_confluent(outline: Outline) -> bool:
-    return outline.has("data", kind="[") or (outline.has("permission") and not outline.has("permission_type"))
+    return outline.has(_DATA, kind="[") or (outline.has("permission") and not outline.has("permission_type"))
 
 
-def read_confluent(source: Source, _: Reading) -> Iterator[Entry]:
-    return _entries(source.json()) if source.is_json else _yaml_entries(source)
+def read_confluent(source: Source, reading: Reading) -> Iterator[Entry]:
+    for document in source.documents():
+        names = fields_of(document).keys() if isinstance(document, Fields) else ()
+        if isinstance(document, Items):
+            yield from read_each(document, partial(_acl, reading))
+        elif _DATA not in names and not _OWN_FIELDS.isdisjoint(names):
+            yield from read_one(partial(_acl, reading, document))
+        elif not is_null(document):
+            yield from _list(document, reading)
 
 
 def write_confluent(bindings: Sequence[AclBinding], out: TextIO) -> None:
-    write_json_list("data", (binding_json(each, permission="permission") for each in bindings), out)
+    write_json_list(_DATA, (binding_json(each, permission="permission") for each in bindings), out)
 
 
-def _entries(walk: JsonWalk) -> Iterator[Entry]:
-    if walk.next() == "[":
-        yield from _listed(walk)
-        walk.end()
-        return
-    first_line, start = walk.line_here(), walk.at
-    is_list = False
-    others: list[tuple[int, str]] = []
-    for line, name in walk.members():
-        if name == "data":
-            is_list = True
-            yield from _listed(walk)
-            continue
-        problem = _about(name, walk.value())
-        if problem is not None:
-            yield line, [problem]
-        if name not in _ABOUT:
-            others.append((line, name))
-    whole = walk.since(start)
-    walk.end()
-    if not is_list:
-        yield first_line, _acl(whole)
-        return
-    for line, name in others:
-        yield line, [f"`{name[:MAX_SHOWN]}`: there is no such field; remove it"]
-
-
-def _listed(walk: JsonWalk) -> Iterator[Entry]:
-    for line, item in walk.raw_items():
-        yield line, _acl(item)
-
-
-def _about(name: object, value: object) -> str | None:
-    if name == "kind" and value not in _KINDS:
-        return "`kind`: neither KafkaAclList nor KafkaAcl; give the REST proxy's reply to a list of ACLs"
-    if name == "metadata" and isinstance(value, Pairs) and dict(value).get("next") is not None:
-        return "`next`: there are more pages; give the ACLs of all of them, without this field"
-    return None
-
-
-def _acl(text: bytes) -> NewAcl | list[str]:
-    found = object_of_texts(text, required=_ACL_FIELDS, known=_ACL_FIELDS, passed_over=_ABOUT)
-    return _told(found) if isinstance(found, list) else _made(found)
-
-
-def _yaml_entries(source: Source) -> Iterator[Entry]:
+def _list(document: Value, reading: Reading) -> Iterator[Entry]:
     try:
-        for document in source.documents():
-            if not isinstance(document, Items):
-                yield line_of(document), ["not a list; give what `confluent kafka acl list --output yaml` prints"]
-                continue
-            for item in document.value:
-                if not isinstance(item, Fields):
-                    yield line_of(item), ["not an ACL; write its fields"]
-                    continue
-                acl = Part(item)
-                acl.allows_only(*_ACL_FIELDS)
-                texts = {name: acl.text(name) for name in _ACL_FIELDS}
-                told = _told(acl.problems)
-                yield acl.line, told or _made(texts)
-    except TextFault as fault:
-        yield fault.line, [str(fault)]
+        listing = read_shape(KafkaAclList, document, reading)
+        if listing.metadata is not None and listing.metadata.next is not None:
+            text = "there are more pages; give the ACLs of all of them, without this field"
+            yield listing.metadata.line, [Problem(text, ("metadata", "next"))]
+    except Refused as refused:
+        yield from refused.entries()
+    if isinstance(document, Fields):
+        acl = partial(_acl, reading, place=(_DATA,), within=KafkaAclList)
+        yield from read_each(fields_of(document).get(_DATA), acl)
 
 
-def _told(problems: list[str]) -> list[str]:
-    return [f"{each}; {_CLOUD}" if each == _NO_HOST else each for each in problems]
+def _acl(
+    reading: Reading, value: Value, *, place: Place = (), within: type[msgspec.Struct] | None = None
+) -> Entry | None:
+    found = read_shape(KafkaAcl, value, reading, place, within)
+    if found.host is UNSET:
+        text = (
+            "the field is missing; Confluent's CLI leaves it out for Confluent Cloud: list the ACLs with REST, GET "
+            "/kafka/v3/clusters/<id>/acls"
+        )
+        return found.line, [Problem(text, (*place, "host"))]
+    takes = reading.takes(Cluster(found.cluster_id), found.line)
+    if isinstance(takes, Problem):
+        return found.line, [Problem(takes, (*place, "cluster_id"))]
+    words = {name: getattr(found, _CALLED.get(name, name)) for name in AclBinding._fields}
+    return (found.line, acl_of(**words)) if takes else None
 
 
-def _made(texts: Mapping[str, str]) -> NewAcl | list[Problem]:
-    return acl_of(**{name: texts[_CALLED.get(name, name)] for name in AclBinding._fields}, called=_CALLED)
-
-
-_CALLED = {"permission_type": "permission"}
+_OWN_FIELDS = frozenset({*AclBinding._fields, "permission"})

@@ -1,27 +1,78 @@
-"""ACLs as Redpanda's rpk lists them for programs: `rpk security acl list --format json`."""
+"""ACLs as Redpanda's rpk lists them for programs: `rpk security acl list --format json`, or yaml."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TextIO
 
-from app.core.kafka.bindings import AclBinding, NewAcl
-from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, acl_of
-from app.formats.acl_json import binding_json, object_of_texts, write_json_list
-from app.formats.json_walk import JsonWalk, Pairs
+from app.core.kafka.bindings import AclBinding
+from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, Problem, acl_of
+from app.formats.acl_json import binding_json, write_json_list
 from app.formats.reading import Reading
+from app.formats.shapes import (
+    Each,
+    OperationWord,
+    PassedOver,
+    PatternTypeWord,
+    PermissionTypeWord,
+    Refused,
+    ResourceTypeWord,
+    Shape,
+    read_each,
+    read_shape,
+)
 from app.formats.source import Outline, Source
+from app.formats.yaml_documents import Fields, Value, fields_of, is_null
 
-_FIELDS = ("principal", "host", "resource_type", "resource_name", "resource_pattern_type", "operation", "permission")
 _CALLED = {"pattern_type": "resource_pattern_type", "permission_type": "permission"}
 _ROLE = "RedpandaRole:"
+_MATCHES = "matches"
+
+
+class _Acl(Shape):
+    principal: str
+    host: str
+    resource_type: ResourceTypeWord
+    resource_name: str
+    resource_pattern_type: PatternTypeWord
+    operation: OperationWord
+    permission: PermissionTypeWord
+
+
+class _Filter(Shape):
+    """What was asked for, which says nothing of an ACL, and how that failed."""
+
+    message: str | None = None
+    principal: PassedOver = None
+    host: PassedOver = None
+    resource_type: PassedOver = None
+    resource_name: PassedOver = None
+    resource_pattern_type: PassedOver = None
+    operation: PassedOver = None
+    permission: PassedOver = None
+
+
+class RpkListing(Shape):
+    """What `rpk security acl list` prints for programs."""
+
+    filters: list[_Filter] | None = None
+    matches: Each[_Acl] | None = None
 
 
 def is_rpk(outline: Outline) -> bool:
-    return not outline.is_list and outline.has("matches", "filters")
+    return not outline.is_list and outline.has(_MATCHES, "filters")
 
 
-def read_rpk(source: Source, _: Reading) -> Iterator[Entry]:
+def read_rpk(source: Source, reading: Reading) -> Iterator[Entry]:
     """All ACLs of a listing. A failed filter is a problem, because the listing then lacks ACLs."""
-    return _entries(source.json())
+    for document in source.documents():
+        if is_null(document):
+            continue
+        try:
+            yield from _failed(read_shape(RpkListing, document, reading))
+        except Refused as refused:
+            yield from refused.entries()
+        if isinstance(document, Fields):
+            yield from read_each(fields_of(document).get(_MATCHES), partial(_acl, reading))
 
 
 def write_rpk(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -29,40 +80,20 @@ def write_rpk(bindings: Sequence[AclBinding], out: TextIO) -> None:
         if each.principal.startswith(_ROLE):
             raise FormatLimitError(each, f"rpk reads {_ROLE} as a role, which Kafka does not have")
     lines = (binding_json(each, permission="permission", pattern="resource_pattern_type") for each in bindings)
-    write_json_list("matches", lines, out)
+    write_json_list(_MATCHES, lines, out)
 
 
-def _entries(walk: JsonWalk) -> Iterator[Entry]:
-    for line, name in walk.members():
-        if name == "matches" and walk.next() == "[":
-            for item_line, item in walk.raw_items():
-                yield item_line, _acl(item)
-            continue
-        value = walk.value()
-        if name == "filters" and _has_failed(value):
-            yield line, ["`filters`: one of them failed, so ACLs may be missing; list them again"]
-        elif name == "matches" and value is not None:
-            yield line, ["`matches`: not a list; write one"]
-        elif name not in ("filters", "matches"):
-            yield line, [f"`{name[:MAX_SHOWN]}`: there is no such field; remove it"]
-    walk.end()
+def _failed(listing: RpkListing) -> Iterator[Entry]:
+    for each in listing.filters or ():
+        if each.message:
+            text = f"one of them failed ({each.message[:MAX_SHOWN]}), so ACLs may be missing; list them again"
+            yield each.line, [Problem(text, ("filters",))]
 
 
-def _has_failed(filters: object) -> bool:
-    if filters is None:
-        return False
-    if isinstance(filters, Pairs) or not isinstance(filters, list):
-        return True
-    return any(not isinstance(each, Pairs) or dict(each).get("message", "") != "" for each in filters)
-
-
-def _acl(text: bytes) -> NewAcl | list[str]:
-    found = object_of_texts(text, required=_FIELDS, known=_FIELDS)
-    if isinstance(found, list):
-        return found
-    if found["principal"].startswith(_ROLE):
+def _acl(reading: Reading, value: Value) -> Entry:
+    found = read_shape(_Acl, value, reading, (_MATCHES,), within=RpkListing)
+    if found.principal.startswith(_ROLE):
         # To Kafka it would be a principal that nobody is, and a DENY of a role would deny nobody.
-        return [
-            "`principal`: a role of Redpanda, which Kafka does not have; write its ACLs out for each of its members"
-        ]
-    return acl_of(**{name: found[_CALLED.get(name, name)] for name in AclBinding._fields}, called=_CALLED)
+        text = "a role of Redpanda, which Kafka does not have; write its ACLs out for each of its members"
+        return found.line, [Problem(text, (_MATCHES, "principal"))]
+    return found.line, acl_of(**{name: getattr(found, _CALLED.get(name, name)) for name in AclBinding._fields})

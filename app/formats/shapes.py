@@ -33,9 +33,11 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import msgspec
 from msgspec import inspect
 
+from app.core.kafka.bindings import NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, KafkaCode, PatternType, ResourceType
 from app.core.spelling import nearest
 from app.formats.acl_entries import MAX_SHOWN, VAGUE, Entry, Problem
+from app.formats.json_walk import JsonItems
 from app.formats.lines import TextFault
 from app.formats.reading import Reading
 from app.formats.yaml_documents import (
@@ -142,20 +144,35 @@ def read_shape(
     return found  # type: ignore[no-any-return]  # the reader of a struct gives that struct
 
 
-def read_each(items: Value | None, entry_of: Callable[[Value], Entry | None]) -> Iterator[Entry]:
-    """The entries of a list's items, as of `read_one`; none if there is no list."""
-    values = items.value if isinstance(items, Items) else ()
-    for at in range(len(values)):
-        yield from read_one(entry_of, partial(values.__getitem__, at))
+def read_each(
+    items: Value | None,
+    entry_of: Callable[[Value], Entry | None],
+    quickly: Callable[[bytes], NewAcl | None] | None = None,
+) -> Iterator[Entry]:
+    """The entries of a list's items, as of `read_one`; none if there is no list.
 
-
-def read_one(entry_of: Callable[[Value], Entry | None], parse: Callable[[], Value]) -> Iterator[Entry]:
-    """The entry of one value, or all that is wrong with it. Others may follow, whatever it is.
-
-    `entry_of` may raise Refused, and gives None for what is not to be read; `parse` may raise TextFault.
+    `quickly` reads the text of an item of JSON, and gives None if there may be something wrong with it.
     """
+    values = items.value if isinstance(items, Items) else ()
+    if quickly is None or not isinstance(values, JsonItems):
+        for at in range(len(values)):
+            yield from read_one(partial(_item, values, at, entry_of))
+        return
+    for at, (line, text) in enumerate(values.texts()):
+        if (acl := quickly(text)) is not None:
+            yield line, acl
+        else:
+            yield from read_one(partial(_item, values, at, entry_of))
+
+
+def _item(values: Sequence[Value], at: int, entry_of: Callable[[Value], Entry | None]) -> Entry | None:
+    return entry_of(values[at])
+
+
+def read_one(read: Callable[[], Entry | None]) -> Iterator[Entry]:
+    """The entry that this gives, which may raise Refused and TextFault; None is for what is not to be read."""
     try:
-        entry = entry_of(parse())
+        entry = read()
     except Refused as refused:
         yield from refused.entries()
     except TextFault as fault:

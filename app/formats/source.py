@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
@@ -29,7 +30,8 @@ class Outline:
     """What a file is made of, as far as it tells the format: the fields at its top, or those of a list's first item.
 
     `fields` says for each of them `{` for a mapping, `[` for a list, `"` for anything else, in the order of the file.
-    `texts` are those that are short texts. `is_list` is a list at the top; `is_lines` are JSON Lines.
+    `texts` are those that are short texts. `is_list` is a list at the top; `is_lines` are JSON Lines, or what may be
+    one of them.
     """
 
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -85,14 +87,20 @@ class Source:
         if not self.is_json:
             yield from read_documents(self.stream)
             return
-        walk = self.json()
-        yield walk.tree()
+        root, walk = self._root
+        yield root
         walk.end()
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing in it but white space, comments of YAML, and null. Raises as `outline` does."""
         return not self.is_json and self.outline == Outline()
+
+    @cached_property
+    def _root(self) -> tuple[Value, JsonWalk]:
+        """What JSON begins with, and what follows it. INVARIANT: it is parsed once, to be recognised and to be read."""
+        walk = self.json()
+        return walk.tree(), walk
 
     @cached_property
     def outline(self) -> Outline | None:
@@ -104,19 +112,22 @@ class Source:
 
     def _of_json(self) -> Outline:
         line, following = (each.strip() for each in _two_lines(self.stream))
+        first = _whole(line)
+        if isinstance(first, Pairs):
+            return Outline(*_of_pairs(first), is_lines=bool(first) or bool(following))
+        has_lines = line.startswith("{") and isinstance(_whole(following), Pairs)
         try:
-            first, end = _decode(line)
+            root, walk = self._root
         except json.JSONDecodeError as fault:
-            # What ends at the end of the line goes on in the next one.
-            is_lines = fault.pos < len(line) and line.startswith('{"') and following.startswith('{"')
-            return Outline(is_lines=True) if is_lines else _of_walk(self.json())
-        except (ValueError, RecursionError):
-            # A number or a nesting that nobody means; whoever reads the line says so.
-            return Outline(is_lines=True) if following.startswith('{"') else _of_walk(self.json())
-        if end == len(line) and isinstance(first, Pairs):
-            fields, texts = _of_pairs(first)
-            return Outline(fields, texts, is_lines=bool(following))
-        return _of_walk(self.json())
+            if has_lines and _is_one_line(fault.doc[: fault.pos]):
+                return Outline(is_lines=True)
+            return _of_beginning(self.json(), fault)
+        except (TextFault, RecursionError) as fault:
+            # JSON Lines may be longer than other JSON.
+            return Outline(is_lines=True) if has_lines else _of_beginning(self.json(), fault)
+        if has_lines and _is_one_line(self._text[: walk.at]):
+            return Outline(is_lines=True)
+        return _of_document(root) or Outline()
 
     def _of_yaml(self, first_line: str) -> Outline | None:
         documents, seen = read_documents(self.stream), list[Value]()
@@ -147,32 +158,38 @@ def _two_lines(stream: IO[bytes]) -> tuple[str, str]:
 _decode = json.JSONDecoder(object_pairs_hook=Pairs).raw_decode
 
 
+def _whole(line: str) -> object:
+    """The value that the line is; None if it is none, or not a whole one."""
+    try:
+        value, end = _decode(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if end == len(line) else None
+
+
 def _of_pairs(pairs: Pairs) -> tuple[dict[str, str], dict[str, str]]:
     kinds = {name: "{" if isinstance(each, Pairs) else "[" if isinstance(each, list) else '"' for name, each in pairs}
     return kinds, {name: each for name, each in pairs if isinstance(each, str)}
 
 
-def _of_walk(walk: JsonWalk) -> Outline:
-    if walk.next() == "[":
-        for _ in walk.items("[", "]"):
-            first = walk.value()
-            fields, texts = _of_pairs(first) if isinstance(first, Pairs) else ({}, {})
-            return Outline(fields, texts, is_list=True)
-        return Outline(is_list=True)
+def _is_one_line(text: str) -> bool:
+    return "\n" not in text.strip()
+
+
+def _of_beginning(walk: JsonWalk, fault: Exception) -> Outline:
+    """Of JSON that is broken, or has a key twice: as far as it goes, so that its reader says what is wrong."""
+    is_list = walk.next() == "["
     kinds: dict[str, str] = {}
-    short: dict[str, str] = {}
-    try:
+    with suppress(json.JSONDecodeError, TextFault, RecursionError):
+        if is_list:
+            walk.expect("[")
         for _, name in walk.members():
             opening = walk.next()
             kinds[name] = opening if opening in ("{", "[") else '"'
-            value = walk.skim()
-            if isinstance(value, str):
-                short[name] = value
-    except (json.JSONDecodeError, TextFault, RecursionError):
-        # Its reader says the same again, with the words of the format.
-        if not kinds:
-            raise
-    return Outline(kinds, short)
+            walk.value()
+    if not kinds:
+        raise fault
+    return Outline(kinds, is_list=is_list)
 
 
 def _of_document(document: Value) -> Outline | None:

@@ -6,7 +6,8 @@ own, an anchor that comes twice, and an alias within what it stands for.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import IO, NamedTuple, cast
 
 import yaml
@@ -100,6 +101,7 @@ class _Line(NamedTuple):
     line: int
 
 
+@lru_cache(maxsize=8)
 def _mark(line: int) -> "yaml.Mark":
     # All that is asked of a mark; PyYAML's own are slow to make.
     return cast("yaml.Mark", _Line(line - 1))
@@ -115,7 +117,7 @@ def scalar(plain: object, line: int) -> Value:
     return Scalar(_WHOLE if isinstance(plain, int) else _REAL, str(plain), mark)
 
 
-def items(values: list[Value], line: int) -> Value:
+def items(values: Sequence[Value], line: int) -> Value:
     return Items(f"{_YAML}seq", values, _mark(line))
 
 

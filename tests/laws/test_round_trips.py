@@ -17,7 +17,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.formats.acl_entries import FormatLimitError
 from app.formats.csv_cells import is_formula, marked
 from app.formats.registry import FORMATS, AclFormat, format_named
-from tests.acl_sets import bindings_of, entries, plain_binding, problems_of, random_binding, recognised, written
+from tests.acl_sets import bindings_of, entries, plain_binding, random_binding, recognised, written
 from tests.budgets import seeds
 
 _LATE = (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS, AclOperation.TWO_PHASE_COMMIT)
@@ -151,8 +151,6 @@ def test_no_acls_make_a_file_without_acls(subtests: pytest.Subtests) -> None:
         with subtests.test(acl_format=acl_format):
             empty = written(acl_format, [])
             assert entries(empty, acl_format) == []
-            (problem,) = problems_of(empty, acl_format)
-            assert problem.startswith(f"1: it holds no ACLs in the format {acl_format.name}")
 
 
 def test_words_that_this_version_does_not_know_are_never_written(subtests: pytest.Subtests) -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.reading import FileSet
 from app.formats.registry import format_named
-from tests.acl_sets import bindings_of, problems_of, recognised, written
+from tests.acl_sets import bindings_of, entries, problems_of, recognised, written
 
 FORMAT = format_named("confluent")
 ACL = AclBinding(
@@ -61,23 +62,25 @@ def test_klamms_own_json_is_not_taken_for_it() -> None:
 
 def test_what_is_wrong_is_told_by_its_field(subtests: pytest.Subtests) -> None:
     for value, problem in [
-        ({"data": [{**FIELDS, "host": None}]}, "1: `host`: the value is not text; write a string"),
-        ({"data": [{**FIELDS, "hots": "*"}]}, "1: `hots`: there is no such field; remove it"),
+        ({"data": [{**FIELDS, "host": None}]}, "1: `host`: the value is not text; write it in quotes"),
+        ({"data": [{**FIELDS, "hots": "*"}]}, "1: `hots`: there is no such field; did you mean `host`?"),
         ({"data": [{k: v for k, v in FIELDS.items() if k != "host"}]}, "1: `host`: the field is missing"),
         ({"data": [{**FIELDS, "operation": "FLY"}]}, "1: `operation`: `FLY` is not a value that Kafka knows"),
-        ({"data": [{**FIELDS, "pattern_type": "ANY"}]}, "1: patternType must not be ANY"),
-        ({"data": [7]}, "1: not an object; write one with the fields of a binding"),
-        ({"data": {}}, "1: not JSON: Expecting '['"),
-        ({"data": [], "host": "*"}, "1: `host`: there is no such field; remove it"),
-        ({"kind": "KafkaTopicList", "data": []}, "1: `kind`: neither KafkaAclList nor KafkaAcl"),
-        ({}, "1: `resource_type`: the field is missing"),
-        ([], "1: it holds no ACLs in the format confluent"),
+        ({"data": [{**FIELDS, "permission": "deny"}]}, "1: `permission`: `deny` is not a value that Kafka knows; did"),
+        ({"data": [{**FIELDS, "pattern_type": "ANY"}]}, "1: `pattern_type`: `ANY` is not a value that Kafka knows"),
+        ({"data": [7]}, "1: `data`: not a mapping; write its fields"),
+        ({"data": {}}, "1: `data`: not a list; write one"),
+        ({"data": [], "host": "*"}, "1: `host`: there is no such field here; it belongs to `data`"),
+        ({"data": [{**FIELDS, "next": None}]}, "1: `next`: there is no such field here; it belongs to `metadata`"),
+        ({"kind": "KafkaTopicList", "data": []}, "1: `kind`: `KafkaTopicList` is not one of its values; did you mean"),
+        ({"kind": "KafkaAclList", "dat": [FIELDS]}, "1: `dat`: there is no such field; did you mean `data`?"),
+        ({}, "1: `data`: the field is missing"),
         (
             {"kind": "KafkaAclList", "metadata": {"next": "http://x?page=2"}, "data": [FIELDS]},
             "1: `next`: there are more",
         ),
         ([{k: v for k, v in FIELDS.items() if k != "host"}], "1: `host`: the field is missing; Confluent's CLI leaves"),
-        ([FIELDS, 7], "1: not an object"),
+        ([FIELDS, 7], "1: not a mapping"),
     ]:
         with subtests.test(value=value, problem=problem):
             assert problems_of(raw(value), FORMAT)[0].startswith(problem)
@@ -97,6 +100,47 @@ def test_a_key_that_comes_twice_is_told() -> None:
 @pytest.mark.parametrize("value", [{"data": [FIELDS]}, FIELDS])
 def test_what_follows_is_told(value: object) -> None:
     assert problems_of(raw(value) + b"\n{}", FORMAT)[-1] == "2: not JSON: Extra data (column 1)"
+
+
+def test_a_list_in_yaml_is_read_as_in_json() -> None:
+    text = f"kind: KafkaAclList\ndata:\n{CLI_YAML}"
+    assert recognised(text.encode()) is FORMAT
+    assert bindings_of(text.encode()) == [LISTED]
+    assert problems_of(text.replace("kind:", "kin:").encode()) == [
+        "1: `kin`: there is no such field; did you mean `kind`?"
+    ]
+
+
+def test_all_mistakes_are_told_each_with_its_line() -> None:
+    acl = raw({**FIELDS, "operation": "Reed", "permission": "allow"}, 0)
+    assert problems_of(b'{"data": [\n' + acl + b"],\n" + b'"dta": 1}') == [
+        "11: `dta`: there is no such field; did you mean `data`?",
+        "8: `operation`: `Reed` is not a value that Kafka knows; did you mean READ?",
+        "9: `permission`: `allow` is not a value that Kafka knows; did you mean ALLOW?",
+    ]
+
+
+# of which cluster
+
+
+def of_clusters(*clusters: str | None) -> bytes:
+    acls = [{**FIELDS, **({} if each is None else {"cluster_id": each})} for each in clusters]
+    return b'{"data": [\n' + b",\n".join(map(raw, acls)) + b"]}"
+
+
+def test_acls_of_two_clusters_are_not_taken_for_those_of_one() -> None:
+    assert bindings_of(of_clusters("lkc-1", None, "lkc-1")) == [ACL] * 3
+    (problem,) = problems_of(of_clusters("lkc-1", "lkc-2"))
+    assert problem.startswith("3: `cluster_id`: it is of the cluster `lkc-2`, but line 2 is of `lkc-1`;")
+    assert problem.endswith("--of-cluster lkc-1")
+
+
+def test_those_of_one_cluster_are_read_and_the_others_are_counted() -> None:
+    files = FileSet(of_cluster="lkc-2")
+    assert [line for line, _ in entries(of_clusters("lkc-1", "lkc-2", "lkc-1"), FORMAT, files)] == [3]
+    assert files.other_clusters() == {"lkc-1": 2}
+    (unsaid,) = entries(of_clusters(None), FORMAT, files)
+    assert "it says of no cluster" in str(unsaid)
 
 
 def test_an_acl_is_known_by_its_line() -> None:
@@ -167,9 +211,10 @@ def test_without_a_host_which_the_cli_leaves_out_for_the_cloud_nothing_is_guesse
     ("old", "new", "problem"),
     [
         ("  operation: READ\n", "", "1: `operation`: the field is missing"),
-        ("ALLOW", "no", "1: `permission`: the value is not text"),
-        ("ALLOW", "PERMIT", "1: `permission_type`: `PERMIT` is not a value that Kafka knows"),
-        ("  host", "  hots: x\n  host", "1: `hots`: there is no such field"),
+        ("ALLOW", "no", "2: `permission`: the value is not text"),
+        ("ALLOW", "PERMIT", "2: `permission`: `PERMIT` is not a value that Kafka knows"),
+        ("  host", "  hots: x\n  host", "4: `hots`: there is no such field; did you mean `host`?"),
+        ("  host", "  permission: DENY\n  host", "4: `permission`: the key comes more than once"),
         ("test-topic", "test-to...\n- x", "8: not YAML"),
     ],
 )

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import yaml
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
@@ -47,21 +48,45 @@ def test_it_is_written_as_rpk_lists_it() -> None:
 
 def test_what_can_not_be_read_is_told(subtests: pytest.Subtests) -> None:
     for value, problem in [
-        ({"matches": []}, "1: it holds no ACLs in the format rpk"),
-        ({"matches": None}, "1: it holds no ACLs in the format rpk"),
         ({"matches": {}}, "1: `matches`: not a list"),
         ({"matches": [FIELDS, {**FIELDS, "principal": "RedpandaRole:ops"}]}, "1: `principal`: a role of Redpanda"),
         (
             {"matches": [FIELDS, {**FIELDS, "resource_type": "SR_SUBJECT"}]},
             "1: `resource_type`: `SR_SUBJECT` is not a value that Kafka knows",
         ),
-        ({"matches": [{**FIELDS, "hots": "*"}]}, "1: `hots`: there is no such field"),
+        ({"matches": [{**FIELDS, "hots": "*"}]}, "1: `hots`: there is no such field; did you mean `host`?"),
+        (
+            {"matches": [{**FIELDS, "resource_pattern_type": "prefixed"}]},
+            "1: `resource_pattern_type`: `prefixed` is not a value that Kafka knows; did you mean PREFIXED?",
+        ),
+        ({"matches": [{**FIELDS, "permission": "deny"}]}, "1: `permission`: `deny` is not a value that Kafka knows"),
+        ({"match": [FIELDS]}, "1: `match`: there is no such field; did you mean `matches`?"),
         ({"filters": [{**FILTER, "message": "TIMEOUT"}], "matches": [FIELDS]}, "1: `filters`: one of them failed"),
-        ({"filters": "x", "matches": [FIELDS]}, "1: `filters`: one of them failed"),
+        (
+            {"filters": [{**FILTER, "mesage": "TIMEOUT"}], "matches": [FIELDS]},
+            "1: `mesage`: there is no such field; did",
+        ),
+        ({"filters": "x", "matches": [FIELDS]}, "1: `filters`: not a list"),
         ({"matches": [FIELDS], "errors": []}, "1: `errors`: there is no such field"),
     ]:
         with subtests.test(value=value, problem=problem):
             assert problems_of(raw(value), FORMAT)[0].startswith(problem), problems_of(raw(value), FORMAT)
+
+
+@pytest.mark.parametrize("value", [{"matches": []}, {"matches": None}, {"filters": [FILTER]}])
+def test_a_listing_may_hold_no_acl(value: object) -> None:
+    assert recognised(raw(value)) is FORMAT
+    assert problems_of(raw(value)) == bindings_of(raw(value)) == []
+
+
+def test_a_listing_in_yaml_is_read_and_its_mistakes_have_lines() -> None:
+    text = yaml.safe_dump({"filters": [FILTER], "matches": [FIELDS]}, sort_keys=False)
+    assert recognised(text.encode()) is FORMAT
+    assert bindings_of(text.encode()) == [ACL]
+    assert problems_of(text.replace("WRITE", "Write").replace("message: ''", "message: TIMEOUT").encode()) == [
+        "2: `filters`: one of them failed (TIMEOUT), so ACLs may be missing; list them again",
+        "16: `operation`: `Write` is not a value that Kafka knows; did you mean WRITE?",
+    ]
 
 
 def test_a_key_that_comes_twice_is_told() -> None:
