@@ -12,7 +12,7 @@ from app.core.kafka.codes import AclOperation
 from app.core.spelling import nearest
 from app.formats.acl_entries import MAX_SHOWN, Entry, Problem
 from app.formats.reading import Reading
-from app.formats.shapes import PassedOver, Raw, Refused, Shape, Single, as_text, read_shape
+from app.formats.shapes import PassedOver, Prose, Raw, Refused, Shape, Single, as_text, read_shape
 from app.formats.source import Source
 from app.formats.yaml_documents import Fields, Items, Scalar, Value, fields_of, is_null, line_of
 
@@ -62,7 +62,7 @@ class Metadata(Shape, rename="camel"):
     name: Final
     namespace: Final | None = None
     labels: dict[str, Final] | None = None
-    annotations: dict[str, str] | None = None
+    annotations: dict[str, Prose] | None = None
     generate_name: Single = None
     self_link: Single = None
     uid: Single = None

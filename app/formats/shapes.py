@@ -14,6 +14,7 @@ nearest name that is known; what it names as `PassedOver` is not looked at. The 
     ResourceTypeWord, PatternTypeWord, OperationWord, PermissionTypeWord
                     a word of Kafka's that an ACL may have
     Each[T]         a list, which may be long: `read_each` reads its items, one at a time, and the field is empty
+    Prose           a text that may go on in the next lines without quotes; no other may
     Single          one value, be it text, number, date or truth value, or null; it says nothing about an ACL
     PassedOver      whatever it is, it says nothing about an ACL
     Raw             whatever it is, for the reader to look at
@@ -48,6 +49,7 @@ from app.formats.yaml_documents import (
     is_null,
     is_text,
     line_of,
+    runs_on,
     truth_of,
     whole_number_of,
 )
@@ -55,6 +57,7 @@ from app.formats.yaml_documents import (
 PassedOver: TypeAlias = Any
 Raw: TypeAlias = Annotated[Any, msgspec.Meta(extra={"as": "raw"})]
 Single: TypeAlias = Annotated[Any, msgspec.Meta(extra={"as": "single"})]
+Prose: TypeAlias = Annotated[str, msgspec.Meta(extra={"as": "prose"})]
 
 _T = TypeVar("_T")
 Filled: TypeAlias = Annotated[list[_T], msgspec.Meta(min_length=1)]
@@ -296,6 +299,7 @@ class _Block:
 
 
 _NO_LIST = "not a list; write one"
+_RUNS_ON = "the text goes on in the next line; write it in quotes, or correct the indentation of that line"
 
 
 def shown_place(place: Place) -> str:
@@ -411,9 +415,16 @@ def _text(check: _Check, value: Value, place: Place) -> str:
     return str(value.value) if _is_text(check, value, place) else ""
 
 
-def _is_text(check: _Check, value: Value, place: Place) -> bool:
+def _prose(check: _Check, value: Value, place: Place) -> str:
+    return str(value.value) if _is_text(check, value, place, may_run_on=True) else ""
+
+
+def _is_text(check: _Check, value: Value, place: Place, *, may_run_on: bool = False) -> bool:
     if is_text(value):
-        return True
+        if may_run_on or not runs_on(value):
+            return True
+        check.fail(value, place, _RUNS_ON)
+        return False
     way_out = "write it in quotes" if isinstance(value, Scalar) else "write one"
     check.fail(value, place, f"the value is not text; {way_out}")
     return False
@@ -422,6 +433,8 @@ def _is_text(check: _Check, value: Value, place: Place) -> bool:
 def _single(check: _Check, value: Value, place: Place) -> None:
     if not isinstance(value, Scalar):
         check.fail(value, place, "not a single value; write one, without fields and items")
+    elif runs_on(value):
+        check.fail(value, place, _RUNS_ON)
 
 
 def _truth(check: _Check, value: Value, place: Place) -> bool:
@@ -441,6 +454,7 @@ def _whole_number(check: _Check, value: Value, place: Place) -> int:
 _MADE_AS: Mapping[str, Callable[[Any], _Reader]] = {
     "raw": lambda _: lambda _, value, __: value,
     "single": lambda _: _single,
+    "prose": lambda _: _prose,
     "each": lambda _: _each,
     "blocks": lambda kind: _blocks(_of_type(kind.type.item_type)),
     "refused": lambda kind: lambda check, value, place: check.fail(value, place, kind.extra["text"]),

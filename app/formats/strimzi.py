@@ -24,7 +24,7 @@ from app.formats.resources import (
     placed,
     read_resources,
 )
-from app.formats.shapes import Filled, Shape, Single, as_text, as_word
+from app.formats.shapes import Filled, Prose, Shape, Single, as_text, as_word
 from app.formats.source import Outline, Source
 from app.formats.words import spellings
 
@@ -138,7 +138,7 @@ class _Condition(Shape, rename="camel"):
     status: Single = None
     last_transition_time: Single = None
     reason: Single = None
-    message: Single = None
+    message: Prose | None = None
 
 
 class _Status(Shape, rename="camel"):

@@ -83,6 +83,12 @@ def is_text(value: Value) -> bool:
     return value.tag == _TEXT
 
 
+def runs_on(value: Value) -> bool:
+    """Whether it is a text without quotes that goes on in the next line, where an item or a block may have begun."""
+    is_plain = isinstance(value, Scalar) and not value.style and value.end_mark is not None
+    return is_plain and value.end_mark.line > value.start_mark.line
+
+
 def is_null(value: Value) -> bool:
     return value.tag == _NULL
 

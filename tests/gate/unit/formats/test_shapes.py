@@ -15,6 +15,7 @@ from app.formats.shapes import (
     Filled,
     OperationWord,
     PassedOver,
+    Prose,
     Raw,
     Refused,
     Shape,
@@ -89,6 +90,18 @@ def test_a_value_of_the_shape_is_read_with_its_lines() -> None:
     assert spec.operation is UNSET
 
 
+def test_a_text_may_go_on_in_the_next_line_in_quotes_or_if_it_is_prose() -> None:
+    class Told(Shape):
+        name: str
+        message: Prose
+
+    text = "name: 'a\n  b' # c\nmessage: a\n  - b\n\n# d\n"
+    found = read_shape(Told, value(text), FileSet().reading("f"))
+    assert (found.name, found.message) == ("a b", "a - b")
+    assert read("name: a # b\n\n# c\n\nspec: {}\n").name == "a"
+    assert read("name: >-\n  a\n  b\nspec: {}\n").name == "a b"
+
+
 def test_null_is_as_good_as_missing(subtests: pytest.Subtests) -> None:
     for field in ["inner", "names", "some", "filled", "truth", "number", "single", "whatever"]:
         for null in ["~", "null", ""]:
@@ -137,6 +150,9 @@ def test_each_mistake_is_told_once(subtests: pytest.Subtests) -> None:
         ("name: a\nspec: {operation: ANY}\n", "2 spec.operation: `operation`: `ANY` is not a value that Kafka knows; "),
         ("name: 1\nspec: {}\n", "1 name: `name`: the value is not text; write it in quotes"),
         ("name: on\nspec: {}\n", "1 name: `name`: the value is not text; write it in quotes"),
+        ("name: a\n  - b\nspec: {}\n", "1 name: `name`: the text goes on in the next line; write it in quotes"),
+        ("name: a\nspec: {single: 7\n  - b}\n", "2 spec.single: `single`: the text goes on in the next line"),
+        ("name: a\nspec:\n  operation: READ\n\n    READ\n", "3 spec.operation: `operation`: the text goes on in the"),
         ("name: {a: b}\nspec: {}\n", "1 name: `name`: the value is not text; write one"),
         ("name: a\nspec: {inner: [x]}\n", "2 spec.inner: `inner`: not a mapping; write its fields"),
         ("name: a\nspec: {names: [x]}\n", "2 spec.names: `names`: not a mapping; write names"),
