@@ -216,6 +216,51 @@ def test_a_file_of_a_folder_with_faults_plans_nothing(empty: Process, tmp_path: 
     assert there(empty) == set()
 
 
+USER = """\
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaUser
+metadata: {{name: {0}, labels: {{strimzi.io/cluster: {1}}}}}
+spec:
+  quotas: {{newRate: 5}}
+  authorization:
+    type: simple
+    acls: [{{resource: {{type: topic, name: {0}}}, operations: [Read], type: deny}}]
+"""
+
+
+def test_what_files_say_besides_is_told_in_each_form_of_the_output(
+    empty: Process, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "users"
+    folder.mkdir()
+    for name, cluster in (("a", "live"), ("b", "try")):
+        (folder / f"{name}.yaml").write_text(USER.format(name, cluster))
+    (folder / "kustomization.yaml").write_text("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n")
+    flags = [str(folder), "--of-cluster", "live", "--pass-over", "spec.quotas.newRate"]
+    notes = [
+        "passed over: 2 spec.quotas.newRate, 1 Kustomization",
+        "left out, of other clusters: 1 of try",
+        f"without ACLs: {folder}/kustomization.yaml",
+    ]
+    assert run(plan, at(empty, *flags)).text.splitlines()[:3] == notes
+    assert not any(note in capsys.readouterr().err for note in notes)
+    page = run(plan, at(empty, *flags, "--output", "markdown")).text
+    assert "\n> `left out, of other clusters: 1 of try`\n" in page
+    assert all(f"klamm plan: {note}\n" in capsys.readouterr().err for note in notes[:1])
+    for done in (planned(empty, *flags), run(apply, at(empty, *flags, "--yes", "--output", "json")).json):
+        assert len(done["create"]) == 1
+        assert (done["passed_over"], done["of_other_clusters"], done["without_acls"], done["pass_over_in_no_file"]) == (
+            {"Kustomization": 1, "spec.quotas.newRate": 2},
+            {"try": 1},
+            [f"{folder}/kustomization.yaml"],
+            [],
+        )
+    told = capsys.readouterr().err
+    assert all(f"klamm apply: {note}\n" in told for note in notes)
+    assert applied(empty, *flags).text.splitlines()[:3] == notes
+    assert [each["resource_name"] for each in empty.acls()] == ["a"]
+
+
 def test_a_saved_plan_is_what_is_done(empty: Process, tmp_path: Path) -> None:
     empty.create(acl("old"))
     file, saved = written(tmp_path / "file", [topic("new")]), str(tmp_path / "plan.json")
