@@ -78,7 +78,7 @@ _RESOURCE = (
     '"provider_name": "registry.terraform.io/mongey/kafka", "schema_version": 0'
 )
 _VALUES = (
-    f'{{"outputs": {{}}, "root_module": {{"resources": [{{{_RESOURCE}, "values": {{"id": "x", {_ACL}}}, '
+    f'{{"outputs": {{"o": {{"value": 1, "type": "number", "sensitive": false}}}}, "root_module": {{"resources": [{{{_RESOURCE}, "values": {{"id": "x", {_ACL}}}, '
     '"sensitive_values": {}}], "child_modules": [{"address": "module.m", "resources": []}]}}'
 )
 _STATE = f'{{"format_version": "1.0", "terraform_version": "1.9.8", "values": {_VALUES}}}'

@@ -30,15 +30,15 @@ def told(whole: Whole, mistake: Mistake) -> str | None:
     return None if f"`{mistake.says}`" in problem else f"the field is not named: {shown}"
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_a_whole_file_is_read_and_has_every_block_of_its_shapes(name: str) -> None:
-    whole = WHOLE[name]
-    acl_format = format_named(whole.format_name)
-    assert problems_in(acl_format, EMITS[whole.style](whole.tree).text) == []
-    levels = levels_of(acl_format, whole.tree, EMITS[whole.style])
-    met = {each.shape for each in levels}
+@pytest.mark.parametrize("format_name", sorted({each.format_name for each in WHOLE.values()}))
+def test_the_files_that_mistakes_are_made_in_are_right_and_have_all_blocks_of_the_shapes(format_name: str) -> None:
+    acl_format = format_named(format_name)
+    met: set[type] = set()
+    for whole in (each for each in WHOLE.values() if each.format_name == format_name):
+        assert problems_in(acl_format, EMITS[whole.style](whole.tree).text) == []
+        met |= {each.shape for each in levels_of(acl_format, whole.tree, EMITS[whole.style])}
     assert met
-    assert set().union(*(shapes_in(each) for each in met)) == met
+    assert set().union(*map(shapes_in, met)) == met
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -55,7 +55,7 @@ def test_there_are_enough_mistakes() -> None:
         levels = levels_of(format_named(whole.format_name), whole.tree, EMITS[whole.style])
         kinds.update(each.kind for each in mistakes(whole.tree, levels))
     assert kinds.total() > LEAST_MISTAKES
-    assert min(kinds[each] for each in ("unknown", "misspelt", "misplaced", "doubled", "missing")) > 100
+    assert min(kinds[each] for each in ("unknown", "misspelt", "misplaced", "doubled", "missing")) > 50
 
 
 # kinds, types and blocks that are known by name
