@@ -77,10 +77,11 @@ _RESOURCE = (
     '"address": "kafka_acl.a", "mode": "managed", "type": "kafka_acl", "name": "a", '
     '"provider_name": "registry.terraform.io/mongey/kafka", "schema_version": 0'
 )
-_VALUES = (
-    f'{{"outputs": {{"o": {{"value": 1, "type": "number", "sensitive": false}}}}, "root_module": {{"resources": [{{{_RESOURCE}, "values": {{"id": "x", {_ACL}}}, '
-    '"sensitive_values": {}}], "child_modules": [{"address": "module.m", "resources": []}]}}'
-)
+_OUTPUTS = '{"o": {"value": 1, "type": "number", "sensitive": false}}'
+_RESOURCES = f'[{{{_RESOURCE}, "values": {{"id": "x", {_ACL}}}, "sensitive_values": {{}}}}]'
+_MODULES = '[{"address": "module.m", "resources": []}]'
+_ROOT = f'{{"resources": {_RESOURCES}, "child_modules": {_MODULES}}}'
+_VALUES = f'{{"outputs": {_OUTPUTS}, "root_module": {_ROOT}}}'
 _STATE = f'{{"format_version": "1.0", "terraform_version": "1.9.8", "values": {_VALUES}}}'
 _CONFIGURED = (
     '{"address": "kafka_acl.a", "mode": "managed", "type": "kafka_acl", "name": "a", "provider_config_key": "kafka", '
