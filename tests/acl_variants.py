@@ -88,7 +88,7 @@ def _dumped(trees: Sequence[Tree], draw: random.Random) -> str:
         [_plain(each, {}) for each in trees],
         sort_keys=draw.random() < 0.5,
         default_flow_style=draw.choice((False, False, None)),
-        width=draw.choice((10, 80, 1000)),
+        width=draw.choice((80, 1000)),
         indent=draw.choice((2, 3, 6)),
         default_style=draw.choice((None, None, "'", '"')) if _has_only_texts(trees) else None,
         explicit_start=draw.random() < 0.5,
@@ -102,9 +102,7 @@ def _has_only_texts(tree: Map | Sequence[Tree]) -> bool:
 
 
 def _with_aliases(trees: Sequence[Tree], draw: random.Random) -> str:
-    return yaml.safe_dump_all(
-        [_plain(each, {}, is_shared=True) for each in trees], sort_keys=False, width=draw.choice((20, 200))
-    )
+    return yaml.safe_dump_all([_plain(each, {}, is_shared=True) for each in trees], sort_keys=False, width=200)
 
 
 def _plain(tree: Tree, seen: dict[str, object], *, is_shared: bool = False) -> object:
