@@ -184,7 +184,7 @@ class AclFile:
             about = "it " if isinstance(problems[0], Unrecognised) else ""
             raise self._changed(f"{about}{problems[0]}", line)
         for each in problems:
-            field = ".".join(getattr(each, "place", ())) or None
+            field = ".".join(each.place) or None
             whole = isinstance(each, Unrecognised)
             self._files.fail(FileProblem(self.name, line, field, shown_problem(each), is_of_whole=whole))
 

@@ -161,11 +161,13 @@ class Reading:
 
     def refusal(self) -> str:
         """Why it is refused if no file has any ACL."""
-        if not self.format_name:
+        if not self.format_name and not self.passed_over:
             return "it is empty"
         about = "; ".join(_notes(self.passed_over, self.other_clusters))
         if self.other_clusters:
             return f"it holds no ACLs of `{self.files.of_cluster}` ({about})"
+        if not self.format_name:
+            return f"it holds no ACLs ({about})"
         return (
             f"it holds no ACLs in the format {self.format_name}{about and f' ({about})'}; if they are in another one, "
             "name it with --format"

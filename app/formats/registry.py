@@ -30,6 +30,7 @@ from app.formats.rpk import is_rpk, read_rpk, write_rpk
 from app.formats.source import Outline, Source
 from app.formats.strimzi import is_strimzi, read_strimzi, write_strimzi
 from app.formats.terraform import is_hcl, is_terraform, read_terraform, write_terraform
+from app.formats.yaml_documents import is_null
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +239,8 @@ def read_entries(
         if found is not None:
             reading.format_name = found.name
             yield from found.read(source, reading)
+        elif _is_kustomization(source):
+            reading.passed_over[_KUSTOMIZATION] += 1
         elif text := _unrecognised(source):
             yield 1, [Unrecognised(text)]
     except json.JSONDecodeError as fault:
@@ -256,7 +259,16 @@ def _recognised(source: Source, otherwise: AclFormat | None) -> AclFormat | None
             raise
         return otherwise
     # INVARIANT: what is known for something else, such as a table for people, is not read as what it is not.
-    return otherwise if found is None and _stranger(source.head) is None and not source.is_empty else found
+    is_known = found is not None or _stranger(source.head) is not None or source.is_empty or _is_kustomization(source)
+    return found if is_known else otherwise
+
+
+def _is_kustomization(source: Source) -> bool:
+    """Whether it is kustomize's own file, which may do without apiVersion and kind, and changes no names and ACLs."""
+    outline = None if source.is_json else _outline(source)
+    if outline is None or not outline.has("resources", kind="[") or not _KUSTOMIZED.issuperset(outline.fields):
+        return False
+    return sum(not is_null(document) for document in source.documents()) == 1
 
 
 class Unrecognised(Problem):
@@ -295,6 +307,10 @@ def _stranger(head: bytes) -> str | None:
     return told or next((text for text, beginning in _TABLES.items() if beginning.match(head) is not None), None)
 
 
+_KUSTOMIZATION = "Kustomization"
+_KUSTOMIZED = frozenset(
+    ("resources", "namespace", "labels", "commonLabels", "commonAnnotations", "images", "configMapGenerator")
+)
 _TOO_LONG_OR_DEEP = "a number is too long, or the nesting is too deep"
 _NAMES_SHOWN = 5
 _ALIKE = 0.75

@@ -90,6 +90,21 @@ def test_a_file_without_acls_is_named_and_the_others_are_read(folder: Folder) ->
     }
 
 
+def test_a_kustomization_may_do_without_its_kind_unless_it_changes_what_the_others_say(folder: Folder) -> None:
+    path = folder(user("shop"), kustomization_yaml="# ours\nresources:\n  - a.yaml\nnamespace: kafka\n")
+    assert read(path).file_set.notes()[0] == "passed over: 1 Kustomization"
+    for more in ("patches: [{path: deny.yaml}]\n", "namePrefix: x-\n", "acls: []\n"):
+        (found,) = problems(folder(user("shop"), kustomization_yaml=f"resources: [a.yaml]\n{more}"))
+        assert found.startswith("`kustomization.yaml` is in no format that Klamm recognises")
+    hidden = f"resources: [a.yaml]\n---\n{user('web')}"
+    (found,) = problems(folder(user("shop"), kustomization_yaml=hidden))
+    assert found.startswith("`kustomization.yaml` is in no format that Klamm recognises")
+    assert problems(folder("resources: [b.yaml]\n", kustomization_yaml="resources: [a.yaml]\n")) == [
+        "a.yaml:1: it holds no ACLs (passed over: 1 Kustomization)",
+        "kustomization.yaml:1: it holds no ACLs (passed over: 1 Kustomization)",
+    ]
+
+
 def test_files_that_all_have_no_acls_are_refused_one_by_one(folder: Folder) -> None:
     again = "if they are in another one, name it with --format"
     assert problems(folder(RIGHTLESS, "", TOPIC)) == [
@@ -192,6 +207,7 @@ def test_each_file_is_recognised_by_itself_and_the_named_format_is_for_the_other
     (place / "c.yaml").write_text(user("shop"))
     (found,) = problems(str(place))
     assert found.startswith("`b.csv` is in no format that Klamm recognises")
+    (place / "kustomization.yaml").write_text("resources: [c.yaml]\n")
     assert len(read(str(place), format_name="csv").acls) == 3
     # A file that is named is read as the format that is named.
     with pytest.raises(FilesError, match=r"a\.jsonl:1: "):
