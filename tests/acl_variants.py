@@ -101,7 +101,7 @@ def _has_only_texts(tree: Map | Sequence[Tree]) -> bool:
     return all(_has_only_texts(each) if isinstance(each, Map | list) else isinstance(each, str) for each in values)
 
 
-def _with_aliases(trees: Sequence[Tree], draw: random.Random) -> str:
+def _with_aliases(trees: Sequence[Tree], _: random.Random) -> str:
     return yaml.safe_dump_all([_plain(each, {}, is_shared=True) for each in trees], sort_keys=False, width=200)
 
 

@@ -13,7 +13,7 @@ from app.formats.source import Outline, Source
 
 
 def is_feed_snapshot(outline: Outline) -> bool:
-    return outline.texts.get("type") == "snapshot"
+    return outline.is_lines and outline.texts.get("type") == "snapshot"
 
 
 def read_feed_snapshot(source: Source, _: Reading) -> Iterator[Entry]:

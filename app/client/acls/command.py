@@ -37,6 +37,7 @@ from app.core.index.table import sort_key
 from app.core.kafka.bindings import KEEP, NO_TERMS, Keep, NewAcl, StandardAcl
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import refusal_of_owner
+from app.formats.acl_entries import FormatLimitError
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 
@@ -175,15 +176,19 @@ def _run(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> int:
     for_programs = given.has("output")
     messages = err if for_programs else out
     try:
-        write = writer_named(given.value("output") or "") if for_programs else None
+        write = writer_named(given.value("output") or "", lists=given.has("list")) if for_programs else None
         found = _carry_out(given, Console(None if for_programs else out, messages, answers), err)
     except (ServiceError, ExecutionError) as error:
         messages.write(f"Error while executing ACL command: {error}\n")
         if isinstance(error, ExecutionError):
             err.write(_hint(error.hint))
         return _FAILED
-    if write is not None:
-        write(_sorted(found), out)
+    try:
+        if write is not None:
+            write(_sorted(found), out)
+    except FormatLimitError as limit:
+        err.write(f"{_NAME}: --output text: {limit}; choose json, yaml or csv\n")
+        return _FAILED
     return 0
 
 

@@ -93,7 +93,11 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
                 "TEXT",
                 "with --add: owner of the ACLs, also of those that exist already; '' for nobody",
             ),
-            ("output", "FORM", "json, yaml or csv: the ACLs listed, added or removed, for programs"),
+            (
+                "output",
+                "FORM",
+                "json, yaml or csv: the ACLs listed, added or removed, for programs; text: with --list, for files",
+            ),
         ),
     ),
     (

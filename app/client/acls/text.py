@@ -1,9 +1,11 @@
 """What is printed: kafka-acls' texts to the letter (Kafka 4.3.1), in a stable order, and JSON, YAML and CSV.
 
-Each ACL is on one line.
+Each ACL is on one line. INVARIANT: whatever `WRITERS` give to a file is read back as the same ACLs, or refused.
 """
 
+import io
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import groupby
 from typing import TextIO
 
 from app.client.acls.meaning import Entry, Pattern
@@ -13,6 +15,7 @@ from app.formats.acl_bodies import acl_body
 from app.formats.acl_csv import write_csv
 from app.formats.acl_entries import terms_note
 from app.formats.command_errors import UsageError
+from app.formats.kafka_acls_text import write_kafka_acls_text
 from app.formats.quoting import json_quoted, wide_quoted
 
 Writer = Callable[[Sequence[NewAcl], TextIO], None]
@@ -113,11 +116,27 @@ def _harmless(acl: NewAcl) -> NewAcl:
     return acl._replace(binding=shown, owner=harmless(owner) if isinstance(owner, str) else owner)
 
 
-WRITERS: dict[str, Writer] = {"json": write_json, "yaml": write_yaml, "csv": write_table}
+def write_text(acls: Sequence[NewAcl], out: TextIO) -> None:
+    """kafka-acls' text, with names as they are stored; a terminal gets them as `klamm acls --list` shows them.
+
+    Raises FormatLimitError before anything is written if it could not be read back.
+    """
+    is_seen = out.isatty()
+    if not is_seen:
+        write_kafka_acls_text([each.binding for each in acls], io.StringIO())
+    by_pattern = groupby(acls, lambda acl: Pattern.of(acl.binding))
+    out.writelines(current_acls(*each, harmless if is_seen else str) for each in by_pattern)
 
 
-def writer_named(name: str) -> Writer:
+WRITERS: dict[str, Writer] = {"json": write_json, "yaml": write_yaml, "csv": write_table, "text": write_text}
+"""By the words of --output. Each takes the ACLs in the order of `klamm acls --list`."""
+
+
+def writer_named(name: str, *, lists: bool) -> Writer:
+    """Raises UsageError, also for the text of what was added or removed: that can't say all names."""
     writer = WRITERS.get(name.lower())
     if writer is None:
         raise UsageError(f"--output: unknown format `{name[:100]}`; use one of {', '.join(WRITERS)}")
+    if writer is write_text and not lists:
+        raise UsageError("--output text goes with --list; choose json, yaml or csv")
     return writer

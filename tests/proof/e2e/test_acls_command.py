@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import random
 import subprocess
 import sys
 import time
@@ -15,8 +16,11 @@ import pytest
 import yaml
 
 from app.client.acls.command import main as run_acls
-from app.core.kafka.bindings import NewAcl
+from app.core.kafka.bindings import KEEP, NewAcl
+from app.formats.acl_bodies import acl_body
 from app.formats.registry import format_named
+from tests.acl_sets import acls_of, random_binding
+from tests.acl_sets import entries as entries_in
 from tests.kafka_acls_tool import FAILED, ordered, story
 from tests.klamm import SUPER_USER, Process, acl
 
@@ -167,6 +171,34 @@ def test_programs_get_what_was_added_listed_and_removed(service: Process, form: 
     assert fields(klamm(service, "--list", "--output", form).stdout) == []
 
 
+@pytest.mark.parametrize("form", ["json", "yaml", "csv", "text"])
+def test_what_is_listed_of_a_store_with_hard_names_is_read_back_with_ends_and_owners(
+    service: Process, form: str
+) -> None:
+    draw = random.Random(7)
+    hard = {random_binding(draw) for _ in range(80)}
+    if form == "text":
+        names = {each: each.resource_name + each.principal + each.host for each in hard}
+        hard = {each for each in hard if not any(sign in names[each] for sign in "\r\n\x1b\x9b")}
+        hard = {each for each in hard if ", host=" not in each.host}
+    end = datetime(2999, 12, 1, 18, tzinfo=UTC)
+    stored = [NewAcl(each, draw.choice([None, end]), draw.choice([None, 'a, "b"'])) for each in hard]
+    service.create(*[acl_body(each) for each in stored])
+    done = klamm(service, "--list", "--output", form)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = [(acl.binding, acl.expires_at or KEEP, acl.owner or KEEP) for acl in acls_of(done.stdout.encode())]
+    assert {*found} == {(acl.binding, acl.expires_at or KEEP, acl.owner or KEEP) for acl in stored}
+    assert len(found) == len(stored) > 30
+
+
+def test_a_text_that_could_not_be_read_back_is_refused(service: Process) -> None:
+    service.create({**acl("a"), "resource_name": "a\nb"})
+    done = klamm(service, "--list", "--output", "text")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("klamm acls: --output text: kafka-acls text has one line per ACL")
+    assert klamm(service, "--list").returncode == 0
+
+
 def test_questions_are_kept_out_of_what_programs_read(service: Process) -> None:
     add(service, "--allow-principal", "User:a", "--topic", "a")
     done = klamm(service, "--remove", "--topic", "a", "--output", "json", answers="y\n")
@@ -228,7 +260,7 @@ def test_no_acl_passes_for_another_one_in_a_file(service: Process) -> None:
         ),
     )
     listed = klamm(service, "--list").stdout
-    read = [each for _, each in entries(listed.encode(), format_named("kafka-acls"))]
+    read = [each for _, each in entries_in(listed.encode(), format_named("kafka-acls"))]
     assert len(read) == 2
     assert {each.binding.principal for each in read if isinstance(each, NewAcl)} == {
         "User:x, host=*, operation=READ, permissionType=ALLOW)\\n\t(principal=User:evil",

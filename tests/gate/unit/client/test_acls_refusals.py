@@ -53,6 +53,12 @@ def test_a_refusal_is_kafka_s_own(subtests: pytest.Subtests) -> None:
                 assert out.getvalue() == ""
 
 
+def test_text_for_files_goes_with_a_list_only() -> None:
+    code, out, err = run("--remove", "--topic", "t", "--output", "TEXT")
+    assert (code, out) == (1, "")
+    assert err.startswith("--output text goes with --list; choose json, yaml or csv\n")
+
+
 @pytest.mark.parametrize("flag", ["--bootstrap-server", "--bootstrap-controller"])
 def test_a_broker_is_refused_with_the_way_to_klamm(flag: str) -> None:
     code, out, err = run("--list", flag, "localhost:9092")

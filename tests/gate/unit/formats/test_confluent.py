@@ -140,7 +140,7 @@ def test_those_of_one_cluster_are_read_and_the_others_are_counted() -> None:
     assert [line for line, _ in entries(of_clusters("lkc-1", "lkc-2", "lkc-1"), FORMAT, files)] == [3]
     assert files.other_clusters() == {"lkc-1": 2}
     (unsaid,) = entries(of_clusters(None), FORMAT, files)
-    assert "it does not say its cluster" in str(unsaid)
+    assert "so it may not be of `lkc-2`; leave out --of-cluster" in str(unsaid)
 
 
 def test_an_acl_is_known_by_its_line() -> None:

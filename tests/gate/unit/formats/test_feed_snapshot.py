@@ -48,6 +48,15 @@ def test_its_acls_are_read_with_their_terms() -> None:
     assert len(acls_of(gzip.compress(raw + end))) == 3
 
 
+def test_it_is_recognised_by_its_first_event_with_keys_in_any_order() -> None:
+    first, *others = events()
+    turned = json.dumps(dict(reversed(json.loads(first).items()))).encode()
+    for raw in (b"\n".join([turned, *others]), b"\xef\xbb\xbf" + b"\r\n".join([first, *others]) + b"\r\n"):
+        assert recognised(raw) is FEED
+        assert len(acls_of(raw)) == 3
+    assert recognised(b"type: snapshot\n") is None
+
+
 @pytest.mark.parametrize("missing", range(5))
 def test_a_part_of_it_is_refused(missing: int) -> None:
     lines = events()

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import random
 from datetime import UTC, datetime
 
 import pytest
@@ -13,10 +14,13 @@ from hypothesis import strategies as st
 from app.client.acls.meaning import Entry, Pattern
 from app.client.acls.text import WRITERS, current_acls, on_one_line
 from app.client.words import harmless
-from app.core.kafka.bindings import AclBinding, NewAcl
+from app.core.index.table import sort_key
+from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_bodies import acl_body
+from app.formats.acl_entries import FormatLimitError
 from app.formats.csv_cells import unmarked
+from tests.acl_sets import acls_of, random_binding
 
 HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host,ExpiresAt,Owner"
 COLUMNS = (
@@ -89,7 +93,7 @@ OWNERS = TEXTS.filter(bool)
 ACLS = st.builds(NewAcl, BINDINGS, st.sampled_from([None, END]), st.none() | OWNERS)
 
 
-@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.parametrize("form", ["json", "yaml", "csv"])
 @given(st.lists(ACLS, max_size=4))
 def test_what_is_written_reads_back(form: str, acls: list[NewAcl]) -> None:
     assert read(form, written(form, acls)) == [acl_body(each) for each in acls]
@@ -99,6 +103,36 @@ def test_what_is_written_reads_back(form: str, acls: list[NewAcl]) -> None:
 @given(ACLS)
 def test_what_is_written_moves_no_cursor(form: str, acl: NewAcl) -> None:
     assert all(line.isprintable() for line in written(form, [acl]).split("\n"))
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_klamm_reads_what_it_prints(form: str) -> None:
+    """Hard names, with ends and owners; what the text can't say is refused before anything is written."""
+    read = refused = 0
+    for seed in range(60):
+        draw = random.Random(seed)
+        acls = [
+            NewAcl(binding, draw.choice([None, END]), draw.choice([None, "the team", 'a, "b" \\ \u202e=é']))
+            for binding in {random_binding(draw) for _ in range(draw.randrange(1, 6))}
+        ]
+        acls.sort(key=lambda acl: sort_key(acl.binding))
+        while acls:
+            out = io.StringIO(newline="")
+            try:
+                WRITERS[form](acls, out)
+                break
+            except FormatLimitError as limit:
+                assert out.getvalue() == ""
+                acls = [each for each in acls if each.binding != limit.binding]
+                refused += 1
+        found = acls_of(out.getvalue().encode()) if acls else []
+        said = [(each.binding, each.expires_at or KEEP, each.owner or KEEP) for each in acls]
+        assert sorted(said, key=str) == sorted(
+            ((each.binding, each.expires_at or KEEP, each.owner or KEEP) for each in found), key=str
+        ), seed
+        read += len(found)
+    assert read > 100
+    assert (refused > 0) is (form == "text")
 
 
 def test_a_line_of_csv_ends_as_its_rfc_says() -> None:
@@ -142,4 +176,5 @@ def test_no_form_gives_a_terminal_what_it_would_obey(form: str) -> None:
     )  # fmt: skip
     out = Terminal(newline="")
     WRITERS[form]([NewAcl(binding, END, "\x1b[2J")], out)
-    assert out.getvalue().replace("\r\n", "").replace("\n", "").isprintable()
+    # The text begins each entry with a tab.
+    assert out.getvalue().replace("\r\n", "").replace("\n\t", "").replace("\n", "").isprintable()
