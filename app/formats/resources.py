@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
@@ -111,6 +111,8 @@ class Kinds:
     lists: Mapping[str, Sequence[str]]
     """Lists of resources, besides those of each kind that is passed over."""
     passed_over: Mapping[str, Sequence[str]]
+    changing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Fields of a kind that is passed over by which it changes other resources, so that these are not as they stand."""
 
     def has(self, some: Mapping[str, Sequence[str]], version: str, kind: str) -> bool:
         group = version.rpartition("/")[0]
@@ -181,6 +183,15 @@ def _read(
         yield line_of(resource), [Problem(problem, ("kind",))]
     else:
         reading.passed_over[kind] += 1
+        yield from _changes(resource, kinds.changing.get(kind, ()), reading)
+
+
+def _changes(resource: Fields, changing: Sequence[str], reading: Reading) -> Iterator[Entry]:
+    for key, value in resource.value:
+        is_said = key.value in changing and not is_null(value) and bool(value.value)
+        if is_said and not reading.passes_over((key.value,)):
+            way_out = f"give what is made of them, or read the file without it: --pass-over {key.value}"
+            yield line_of(key), [Problem(f"it changes other resources; {way_out}", (key.value,))]
 
 
 def _nameless(resource: Fields, name: str) -> Problem:

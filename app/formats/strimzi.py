@@ -195,6 +195,13 @@ _KINDS = Kinds(
         "cert-manager.io/*": ("Certificate", "Issuer", "ClusterIssuer"),
         "route.openshift.io/*": ("Route",),
     },
+    changing=dict.fromkeys(
+        ("Kustomization", "Component"),
+        (
+            "namePrefix", "nameSuffix", "patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "vars",
+            "components", "transformers", "generators", "helmCharts",
+        ),
+    ),
 )  # fmt: skip
 """What is read, and what may be passed over: the kinds of Strimzi and Kubernetes that hold no ACLs of Kafka."""
 

@@ -136,6 +136,19 @@ def test_kinds_without_acls_are_passed_over_by_name_and_counted(subtests: pytest
             assert passed_over == {kind: 2}
 
 
+def test_a_kustomization_that_changes_users_is_refused(subtests: pytest.Subtests) -> None:
+    head = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\nnamespace: kafka\n"
+    for field in ["namePrefix: prod-", "patches: [{path: p.yaml}]", "components: [c]", "vars: [{name: x}]"]:
+        with subtests.test(field=field):
+            name = field.partition(":")[0]
+            (found,) = told(f"{head}{field}\n")
+            assert found.startswith(f"5: `{name}`: it changes other resources; give what is made of them")
+            files = FileSet(frozenset({name}))
+            assert entries(f"{head}{field}\n".encode(), FORMAT, files) == []
+            assert files.passed_over() == {"Kustomization": 1, name: 1}
+    assert told(f"{head}patches: ~\nreplacements: []\nnamePrefix: ''\n") == []
+
+
 def test_kinds_that_may_hold_acls_are_refused_with_the_kind_that_is_meant(subtests: pytest.Subtests) -> None:
     unknown = "unknown to Klamm, so it may hold ACLs"
     for version, kind, problem in [
