@@ -55,6 +55,10 @@ class AclFile:
     text_of: Callable[[Sequence[Tree]], str] | None = None
     has_bare_hosts: bool = False
     """A comma in one would be a second host, or the end of the cell."""
+    is_recognised: bool = True
+    """Klamm can tell the format from the content."""
+    cluster: str | None = None
+    """What the file says of which cluster its ACLs are."""
 
     def spans(self) -> list[Span]:
         found = [
@@ -144,9 +148,19 @@ def _of_trees(*, is_yaml: bool = False, is_lines: bool = False, wraps: Mapping[s
         name = draw.choice(list(wraps))
         trees = [shuffled(each, draw) for each in wraps[name](_trees(acl_format, acls), draw)]
         text_of = _lines if is_lines else (_yaml_text if is_yaml else _json_text)(draw)
-        return AclFile(text_of(trees), tuple(acls), name, tuple(trees), text_of)
+        return AclFile(
+            text_of(trees), tuple(acls), name, tuple(trees), text_of, cluster=_CLUSTERS.get((acl_format.name, name))
+        )
 
     return drawn
+
+
+_CLUSTERS = {
+    ("strimzi", "of a cluster"): "live",
+    ("jikkou", "of a provider"): "live",
+    ("confluent", "KafkaAclList"): "c-1",
+    ("terraform", "of a provider"): "kafka.live",
+}
 
 
 def _lines(trees: Sequence[Tree]) -> str:
@@ -225,12 +239,11 @@ def _resource_list(version: str, kind: str) -> _Wrap:
     return lambda trees, _: [Map([("apiVersion", version), ("kind", kind), ("items", trees)])]
 
 
-def _of_a_cluster(trees: list[Tree], _: random.Random) -> list[Tree]:
-    labels = ("labels", Map([("strimzi.io/cluster", "live")]))
-    return [
+def _of_a_cluster(field: str, name: str) -> _Wrap:
+    more = (field, Map([(name, "live")]))
+    return lambda trees, _: [
         Map(
-            (key, Map([*value, labels]) if key == "metadata" and isinstance(value, Map) else value)
-            for key, value in each
+            (key, Map([*value, more]) if key == "metadata" and isinstance(value, Map) else value) for key, value in each
         )
         for each in trees
         if isinstance(each, Map)
@@ -285,6 +298,11 @@ def _with_other_blocks(trees: list[Tree], _: random.Random) -> list[Tree]:
     topics = Map([("a_topic", Map([("name", "a"), ("partitions", 1), ("replication_factor", 1)]))])
     kinds = Map([("kafka_topic", topics), ("kafka_acl", Map(_terraform_acls(trees)))])
     return [Map([("terraform", terraform), ("resource", kinds)])]
+
+
+def _of_a_provider(trees: list[Tree], _: random.Random) -> list[Tree]:
+    acls = Map((name, Map([*acl, ("provider", "kafka.live")])) for name, acl in _terraform_acls(trees))
+    return [Map([("resource", Map([("kafka_acl", acls)]))])]
 
 
 def _state(trees: list[Tree], _: random.Random) -> list[Tree]:
@@ -350,7 +368,13 @@ def _csv(acl_format: AclFormat, acls: Sequence[NewAcl], draw: random.Random) -> 
     end, quote = draw.choice(("\n", "\r\n")), '"' if style == "quoted" else ""
     lines = [] if style == "no header" else [",".join(columns)]
     lines += [",".join(f"{quote}{_cell(each, name)}{quote}" for name in columns) for each in acls]
-    return AclFile("".join(f"{line}{end}" for line in lines), tuple(acls), style, has_bare_hosts=not quote)
+    return AclFile(
+        "".join(f"{line}{end}" for line in lines),
+        tuple(acls),
+        style,
+        has_bare_hosts=not quote,
+        is_recognised=style != "no header",
+    )
 
 
 def _text_of(acl_format: AclFormat, acls: Sequence[NewAcl]) -> str:
@@ -423,6 +447,7 @@ _DRAWN: Mapping[str, _Drawn] = {
             "its writer's": _as_it_is,
             "list": _resource_list("kafka.jikkou.io/v1beta2", "KafkaPrincipalAuthorizationList"),
             "beside a topic": _beside_a_topic("kafka.jikkou.io/v1beta2"),
+            "of a provider": _of_a_cluster("annotations", "jikkou.io/provider"),
         },
     ),
     "strimzi": _of_trees(
@@ -431,10 +456,17 @@ _DRAWN: Mapping[str, _Drawn] = {
             "its writer's": _as_it_is,
             "List": _resource_list("v1", "List"),
             "operation": _with_old_operation,
-            "of a cluster": _of_a_cluster,
+            "of a cluster": _of_a_cluster("labels", "strimzi.io/cluster"),
             "beside a topic": _beside_a_topic("kafka.strimzi.io/v1"),
         },
     ),
-    "terraform": _of_trees(wraps={"its writer's": _as_it_is, "other blocks": _with_other_blocks, "state": _state}),
+    "terraform": _of_trees(
+        wraps={
+            "its writer's": _as_it_is,
+            "other blocks": _with_other_blocks,
+            "of a provider": _of_a_provider,
+            "state": _state,
+        }
+    ),
     "jsonl": _of_trees(is_lines=True, wraps={"its writer's": _as_it_is}),
 }

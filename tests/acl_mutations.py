@@ -182,8 +182,9 @@ class Outcome:
         return any(not isinstance(each, NewAcl) for _, each in self.entries)
 
     @property
-    def names_a_loss(self) -> bool:
-        return bool(self.files.passed_over() or self.files.other_clusters())
+    def left_out(self) -> Counter[str]:
+        """By name, as the output says it."""
+        return self.files.passed_over() + self.files.other_clusters()
 
     @property
     def acls(self) -> Counter[NewAcl]:
@@ -198,7 +199,7 @@ def violation(
     if after.is_refused or found == meant:
         return None
     lost, new = meant - found, found - meant
-    if not new and after.files.passed_over() - before.files.passed_over():
+    if not new and after.left_out - before.left_out:
         return None
     change = _change(list(lost), list(new))
     if change is None:

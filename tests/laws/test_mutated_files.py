@@ -15,8 +15,8 @@ from tests.budgets import seeds
 from tests.laws.test_round_trips import random_set, what_can_be_said
 
 
-def outcome(text: str, acl_format: AclFormat) -> Outcome:
-    files = FileSet()
+def outcome(text: str, acl_format: AclFormat | None, of_cluster: str | None = None) -> Outcome:
+    files = FileSet(of_cluster=of_cluster)
     return Outcome(list(read_entries(Source(io.BytesIO(text.encode())), files.reading(""), acl_format)), files)
 
 
@@ -33,8 +33,9 @@ def test_a_mutation_changes_one_name_or_is_refused(acl_format: AclFormat) -> Non
         mutation = mutated(file, draw)
         if mutation is None:
             continue
-        after = outcome(mutation.text, acl_format)
-        before = outcome(file.text, acl_format) if after.names_a_loss else after
+        given = acl_format if seed % 2 or not file.is_recognised else None
+        of_cluster = file.cluster if draw.random() < 0.5 else None
+        before, after = outcome(file.text, given, of_cluster), outcome(mutation.text, given, of_cluster)
         fault = violation(file, mutation, before, after)
         assert fault is None, (seed, fault, shown(file, mutation))
         came_of_it["refused" if after.is_refused else "same" if after.acls == Counter(file.acls) else "changed"] += 1
