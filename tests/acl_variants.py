@@ -96,9 +96,12 @@ def _dumped(trees: Sequence[Tree], draw: random.Random) -> str:
     )
 
 
-def _has_only_texts(tree: Map | Sequence[Tree]) -> bool:
-    values = [each[1] for each in tree] if isinstance(tree, Map) else tree
-    return all(_has_only_texts(each) if isinstance(each, Map | list) else isinstance(each, str) for each in values)
+def _has_only_texts(tree: Tree | Sequence[Tree]) -> bool:
+    if isinstance(tree, Map):
+        return all(_has_only_texts(value) for _, value in tree)
+    if isinstance(tree, str):
+        return True
+    return isinstance(tree, Sequence) and all(map(_has_only_texts, tree))
 
 
 def _with_aliases(trees: Sequence[Tree], _: random.Random) -> str:
@@ -109,7 +112,7 @@ def _plain(tree: Tree, seen: dict[str, object], *, is_shared: bool = False) -> o
     """As dicts and lists. Equal ones are the same if they are `is_shared`: PyYAML then writes aliases."""
     if isinstance(tree, Map):
         made: object = {key: _plain(value, seen, is_shared=is_shared) for key, value in tree}
-    elif isinstance(tree, list):
+    elif isinstance(tree, Sequence) and not isinstance(tree, str):
         made = [_plain(each, seen, is_shared=is_shared) for each in tree]
     else:
         return tree
