@@ -23,7 +23,6 @@ from app.formats.reading import Reading
 from app.formats.shapes import (
     Each,
     OperationWord,
-    PassedOver,
     PatternTypeWord,
     PermissionTypeWord,
     Place,
@@ -52,15 +51,29 @@ class JsonBinding(msgspec.Struct, forbid_unknown_fields=True, gc=False, kw_only=
     owner: str | UnsetType | None = UNSET
 
 
+class Context(Shape):
+    """The caller of a body of createAcls; it is left out, since the actor is who imports."""
+
+    principal: str | None = None
+    client_address: str | None = None
+    listener_name: str | None = None
+    security_protocol: str | None = None
+    request_type: int | None = None
+    request_version: int | None = None
+    client_id: str | None = None
+    correlation_id: int | None = None
+    groups: list[str] | None = None
+
+
 class CreateAclsBody(Shape):
-    """`context` is left out, since the actor is who imports, and so is all else that is no part of an ACL."""
+    """Of a body of createAcls, all but the bindings is left out."""
 
     bindings: Each[JsonBinding]
-    context: PassedOver = None
-    timeout_ms: PassedOver = None
-    if_unchanged_since: PassedOver = None
-    comment: PassedOver = None
-    at_least: PassedOver = None
+    context: Context | None = None
+    timeout_ms: int | None = None
+    if_unchanged_since: str | None = None
+    comment: str | None = None
+    at_least: str | None = None
 
 
 _decode = msgspec.json.Decoder(JsonBinding).decode

@@ -18,7 +18,6 @@ from app.formats.reading import Cluster, Reading
 from app.formats.shapes import (
     Each,
     OperationWord,
-    PassedOver,
     PatternTypeWord,
     PermissionTypeWord,
     Place,
@@ -37,16 +36,16 @@ _DATA = "data"
 
 
 class _Metadata(Shape):
-    own: PassedOver = msgspec.field(name="self", default=None)
-    resource_name: PassedOver = None
+    own: str | None = msgspec.field(name="self", default=None)
+    resource_name: str | None = None
 
 
 class _ListMetadata(_Metadata):
-    first: PassedOver = None
-    last: PassedOver = None
-    prev: PassedOver = None
+    first: str | None = None
+    last: str | None = None
+    prev: str | None = None
     next: str | None = None
-    total_size: PassedOver = None
+    total_size: int | None = None
 
 
 class KafkaAcl(Shape, kw_only=True):

@@ -11,7 +11,6 @@ from app.formats.reading import Reading
 from app.formats.shapes import (
     Each,
     OperationWord,
-    PassedOver,
     PatternTypeWord,
     PermissionTypeWord,
     Refused,
@@ -42,13 +41,13 @@ class _Filter(Shape):
     """What was asked for, which says nothing of an ACL, and how that failed."""
 
     message: str | None = None
-    principal: PassedOver = None
-    host: PassedOver = None
-    resource_type: PassedOver = None
-    resource_name: PassedOver = None
-    resource_pattern_type: PassedOver = None
-    operation: PassedOver = None
-    permission: PassedOver = None
+    principal: str | None = None
+    host: str | None = None
+    resource_type: str | None = None
+    resource_name: str | None = None
+    resource_pattern_type: str | None = None
+    operation: str | None = None
+    permission: str | None = None
 
 
 class RpkListing(Shape):

@@ -118,6 +118,15 @@ def test_all_mistakes_are_told_with_the_names_of_the_file(write: object) -> None
     assert line
 
 
+@pytest.mark.parametrize("write", [raw, in_yaml])
+@pytest.mark.parametrize("left_out", ["context", "comment", "timeout_ms", "if_unchanged_since", "at_least"])
+def test_no_acl_is_lost_in_what_is_left_out_of_a_body(write: object, left_out: str) -> None:
+    assert callable(write)
+    for value in ({"bindings": [GOOD]}, [GOOD], GOOD):
+        (problem, *_) = problems_of(write({"bindings": [], left_out: value}), KLAMM)
+        assert f"`{left_out}`: " in problem or "there is no such field here" in problem
+
+
 def test_a_field_may_be_passed_over_by_its_name() -> None:
     files = FileSet(pass_over=frozenset({"ticket", "bindings.ticket"}))
     lines = raw({**GOOD, "ticket": 7}) + b"\n" + raw(GOOD)
@@ -132,7 +141,7 @@ def test_a_key_that_comes_twice_is_told_at_every_level(subtests: pytest.Subtests
         (b'{"bindings": [],\n"bindings": []}', "2: `bindings`"),
         (b'{"bindings": [' + twice + b"]}", "2: `owner`"),
         (b"[\n" + twice + b"]", "3: `owner`"),
-        (b'{"bindings": [], "context": {"a": {"b": 1,\n"b": 1}}}', "2: `b`"),
+        (b'{"bindings": [], "context": {"principal": "a",\n"principal": "b"}}', "2: `principal`"),
         (b"bindings: []\nbindings: []\n", "2: `bindings`"),
         (b"- owner: a\n  owner: a\n", "2: `owner`"),
         (b"bindings: []\ncontext:\n  a: {b: 1, b: 1}\n", "3: `b`"),
