@@ -90,18 +90,18 @@ def _dumped(trees: Sequence[Tree], draw: random.Random) -> str:
         default_flow_style=draw.choice((False, False, None)),
         width=draw.choice((80, 1000)),
         indent=draw.choice((2, 3, 6)),
-        default_style=draw.choice((None, None, "'", '"')) if _has_only_texts(trees) else None,
+        default_style=draw.choice((None, None, "'", '"')) if _has_only_texts(list(trees)) else None,
         explicit_start=draw.random() < 0.5,
         explicit_end=draw.random() < 0.2,
     )
 
 
-def _has_only_texts(tree: Tree | Sequence[Tree]) -> bool:
+def _has_only_texts(tree: Tree) -> bool:
     if isinstance(tree, Map):
         return all(_has_only_texts(value) for _, value in tree)
-    if isinstance(tree, str):
-        return True
-    return isinstance(tree, Sequence) and all(map(_has_only_texts, tree))
+    if isinstance(tree, list):
+        return all(_has_only_texts(each) for each in tree)
+    return isinstance(tree, str)
 
 
 def _with_aliases(trees: Sequence[Tree], _: random.Random) -> str:
@@ -112,7 +112,7 @@ def _plain(tree: Tree, seen: dict[str, object], *, is_shared: bool = False) -> o
     """As dicts and lists. Equal ones are the same if they are `is_shared`: PyYAML then writes aliases."""
     if isinstance(tree, Map):
         made: object = {key: _plain(value, seen, is_shared=is_shared) for key, value in tree}
-    elif isinstance(tree, Sequence) and not isinstance(tree, str):
+    elif isinstance(tree, list):
         made = [_plain(each, seen, is_shared=is_shared) for each in tree]
     else:
         return tree
