@@ -1,7 +1,7 @@
 """Mistakes at every level of a format, drawn from its shapes: each is one, at a known line, in a known field."""
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from unittest.mock import patch
@@ -14,7 +14,19 @@ from app.formats.reading import FileSet
 from app.formats.registry import AclFormat, read_entries
 from app.formats.source import Source
 from app.formats.yaml_documents import Fields, Value, line_of
-from tests.acl_trees import At, Map, Tree, Written, block_yaml, line_json, maps_in, pretty_json, with_map
+from tests.acl_trees import (
+    At,
+    Map,
+    Tree,
+    Written,
+    block_yaml,
+    leaves_in,
+    line_json,
+    maps_in,
+    pretty_json,
+    with_leaf,
+    with_map,
+)
 
 UNKNOWN = "xQzv"
 _LINE = "line"
@@ -46,6 +58,9 @@ class Mistake:
         first = start_line(self.at, written)
         if self.is_of_the_block:
             return {first}
+        if self.kind == "misspelt word":
+            # A kind is that of its block.
+            return {written.lines[self.at], start_line(self.at[:-1], written)}
         return {written.lines[self.at]} | ({first} if self.kind.endswith("kind") else set())
 
 
@@ -169,6 +184,15 @@ def mistakes(tree: Tree, levels: Sequence[Level]) -> Iterator[Mistake]:
             yield _added("doubled", tree, level, block, name, value)
             if name in known:
                 yield from _of_field(tree, level, block, number, known[name])
+
+
+def mistakes_of_words(tree: Tree, words: Collection[str]) -> Iterator[Mistake]:
+    """One of these words is misspelt, wherever it stands."""
+    for at, value in leaves_in(tree):
+        if isinstance(value, str) and value in words:
+            for wrong in misspelt(value):
+                if wrong not in words:
+                    yield Mistake("misspelt word", with_leaf(tree, at, wrong), at, wrong)
 
 
 def _of_field(tree: Tree, level: Level, block: Map, number: int, known: inspect.Field) -> Iterator[Mistake]:

@@ -77,6 +77,26 @@ def rebuilt(tree: Tree, changes: Mapping[At, Callable[[Map], Map]], at: At = ())
     return tree
 
 
+def leaves_in(tree: Tree, at: At = ()) -> Iterator[tuple[At, Tree]]:
+    """Each value that is neither a mapping nor a list, with its place."""
+    if isinstance(tree, Map | list):
+        for number, (_, value) in enumerate(_pairs(tree)):
+            yield from leaves_in(value, (*at, number))
+    else:
+        yield at, tree
+
+
+def with_leaf(tree: Tree, at: At, new: Tree) -> Tree:
+    """The tree with another value at this place."""
+    if not at:
+        return new
+    first, *rest = at
+    if isinstance(tree, Map):
+        return Map((k, with_leaf(v, tuple(rest), new) if i == first else v) for i, (k, v) in enumerate(tree))
+    assert isinstance(tree, list)
+    return [with_leaf(each, tuple(rest), new) if i == first else each for i, each in enumerate(tree)]
+
+
 def with_map(tree: Tree, at: At, new: Map) -> Tree:
     """The tree with another mapping at this place."""
     return rebuilt(tree, {at: lambda _: new})

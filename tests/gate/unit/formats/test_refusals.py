@@ -10,10 +10,25 @@ from app.formats import jikkou, strimzi
 from app.formats.reading import FileSet
 from app.formats.registry import format_named
 from tests.acl_sets import entries
-from tests.acl_shapes import EMITS, UNKNOWN, Mistake, levels_of, misspelt, mistakes, problems_in, shapes_in
+from tests.acl_shapes import (
+    EMITS,
+    UNKNOWN,
+    Mistake,
+    levels_of,
+    misspelt,
+    mistakes,
+    mistakes_of_words,
+    problems_in,
+    shapes_in,
+)
 from tests.acl_whole_files import WHOLE, Whole
 
 LEAST_MISTAKES = 2_000
+_WORDS = frozenset({
+    "TOPIC", "LITERAL", "READ", "WRITE", "DENY", "KafkaAcl", "KafkaAclList", "topic", "literal", "deny", "Read",
+    "Write", "simple", "scram-sha-512", "Topic", "Literal", "Deny", "KafkaUser", "List", "KafkaPrincipalAuthorization",
+    "KafkaPrincipalAuthorizationList",
+})  # fmt: skip
 
 
 def told(whole: Whole, mistake: Mistake) -> str | None:
@@ -47,6 +62,20 @@ def test_each_mistake_is_told_once_with_its_line_and_field(name: str) -> None:
     levels = levels_of(format_named(whole.format_name), whole.tree, EMITS[whole.style])
     faults = [fault for each in mistakes(whole.tree, levels) if (fault := told(whole, each)) is not None]
     assert not faults, f"{len(faults)} faults, such as {faults[0]}"
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_misspelt_word_is_told_once_with_its_line(name: str) -> None:
+    whole = WHOLE[name]
+    tried, faults = 0, []
+    for each in mistakes_of_words(whole.tree, _WORDS):
+        # Jikkou takes Kafka's words in any case.
+        if whole.format_name == "jikkou" and each.says.upper() in _WORDS:
+            continue
+        tried += 1
+        faults += [fault] if (fault := told(whole, each)) is not None else []
+    assert not faults, f"{len(faults)} faults, such as {faults[0]}"
+    assert tried >= 20
 
 
 def test_there_are_enough_mistakes() -> None:
