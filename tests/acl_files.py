@@ -339,15 +339,16 @@ def _module(trees: list[Tree]) -> Map:
 # Lines of text
 
 
-def _distinguished(acls: Sequence[NewAcl], comma: str) -> list[NewAcl]:
-    """Their principals are distinguished names, their groups have a comma."""
-    return [_renamed(each, comma) for each in acls]
+def _with_signs(acls: Sequence[NewAcl], comma: str, draw: random.Random) -> list[NewAcl]:
+    """Their principals are distinguished names, or have other signs, and so have their groups."""
+    endings = (f"{comma}O=a b", f"{comma}O=a b", " b", ";n", ":x", "`", ")", "=f")
+    return [_renamed(each, draw.choice(endings), draw.choice(endings)) for each in acls]
 
 
-def _renamed(acl: NewAcl, comma: str) -> NewAcl:
+def _renamed(acl: NewAcl, of_principal: str, of_group: str) -> NewAcl:
     b = acl.binding
-    name = b.resource_name if b.resource_type is ResourceType.TOPIC else f"{b.resource_name[::-1]}{comma}x=y"
-    principal = f"User:CN={b.principal.removeprefix('User:')}{comma}O=a b"
+    name = b.resource_name if b.resource_type is ResourceType.TOPIC else f"{b.resource_name[::-1]}{of_group}"
+    principal = f"User:CN={b.principal.removeprefix('User:')}{of_principal}"
     return acl._replace(binding=b._replace(principal=principal, resource_name=name))
 
 
@@ -364,7 +365,7 @@ def _csv(acl_format: AclFormat, acls: Sequence[NewAcl], draw: random.Random) -> 
     else:
         acls = [NewAcl(each.binding) for each in acls]
     if style in ("quoted", "kafbat UI's"):
-        acls = _distinguished(acls, ",")
+        acls = _with_signs(acls, ",", draw)
     end, quote = draw.choice(("\n", "\r\n")), '"' if style == "quoted" else ""
     lines = [] if style == "no header" else [",".join(columns)]
     lines += [",".join(f"{quote}{_cell(each, name)}{quote}" for name in columns) for each in acls]
@@ -401,7 +402,7 @@ def _cell(acl: NewAcl, column: str) -> str:
 def _kafka_acls(acl_format: AclFormat, acls: Sequence[NewAcl], draw: random.Random) -> AclFile:
     style = draw.choice(("its writer's", "of 3.9", "of 2.1", "of 2.0", "of 1.0", "added"))
     if draw.random() < 0.3:
-        acls = _distinguished(acls, ", ")
+        acls = _with_signs(acls, ", ", draw)
     if style == "of 1.0":
         acls = [each._replace(binding=each.binding._replace(pattern_type=PatternType.LITERAL)) for each in acls]
     if style == "its writer's":

@@ -31,10 +31,18 @@ class Mutation:
     end: int = -1
     new: str = ""
 
-    def within(self, spans: Sequence[Span]) -> list[Span]:
+    def within(self, file: AclFile) -> list[Span]:
         """The names that it is within, or of which it changes a quote, or another sign at either end."""
         most = 0 if "letter" in self.kind else 1
-        return [each for each in spans if each.start - most <= self.start and self.end <= each.end + most]
+        found = []
+        for each in file.spans():
+            start, end = each.start, each.end
+            # In YAML's flow style, what comes before the quotes makes a text without quotes of all.
+            while most and file.trees and start and file.text[start - 1] in "'\" ":
+                start -= 1
+            if start - most <= self.start and self.end <= end + most:
+                found.append(each)
+        return found
 
     def name_then(self, span: Span, text: str) -> str:
         return text[span.start : self.start] + self.new + text[self.end : span.end]
@@ -206,7 +214,7 @@ def violation(
         return f"{mutation.kind}: more than one name: lost {list(lost)}, new {list(new)}"
     if not is_plain or _was_empty(change, mutation):
         return None
-    faults = [_misplaced(file, mutation, span, change, sum(lost.values())) for span in mutation.within(file.spans())]
+    faults = [_misplaced(file, mutation, span, change, sum(lost.values())) for span in mutation.within(file)]
     if None in faults:
         return None
     return f"{mutation.kind}: {faults[0] if faults else 'in no name'}: lost {list(lost)}, new {list(new)}"
