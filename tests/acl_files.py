@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise, permutations
 from typing import NamedTuple
 
 from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
@@ -352,20 +353,32 @@ def _renamed(acl: NewAcl, of_principal: str, of_group: str) -> NewAcl:
     return acl._replace(binding=b._replace(principal=principal, resource_name=name))
 
 
+_COLUMNS = ("Principal", "ResourceType", "PatternType", "ResourceName", "Operation", "PermissionType", "Host")
+_TEXTS = ("Principal", "ResourceName", "Host")
+_ORDERS = [
+    each
+    for each in permutations(_COLUMNS)
+    if not any(one in _TEXTS and other in _TEXTS for one, other in pairwise(each))
+]
+"""Those in which no text stands beside another one, so that it is clear to which a comma belongs."""
+
+
 def _csv(acl_format: AclFormat, acls: Sequence[NewAcl], draw: random.Random) -> AclFile:
-    columns = ["Principal", "ResourceType", "PatternType", "ResourceName", "Operation", "PermissionType", "Host"]
+    columns: Sequence[str] = _COLUMNS
     has_terms = acls[0].owner is not KEEP
     style = draw.choice(("its writer's", "columns in any order", "no header", "quoted", "kafbat UI's"))
     if style == "its writer's":
         said = acls if has_terms else [NewAcl(each.binding) for each in acls]
         return AclFile(_text_of(acl_format, acls), tuple(said), style, has_bare_hosts=True)
     if style == "columns in any order":
-        columns += ["ExpiresAt", "Owner"] if has_terms else []
-        draw.shuffle(columns)
+        some = [*columns, "ExpiresAt", "Owner"] if has_terms else list(columns)
+        columns = draw.sample(some, len(some))
     else:
         acls = [NewAcl(each.binding) for each in acls]
     if style in ("quoted", "kafbat UI's"):
         acls = _with_signs(acls, ",", draw)
+    if style == "kafbat UI's" and draw.random() < 0.5:
+        columns = draw.choice(_ORDERS)
     end, quote = draw.choice(("\n", "\r\n")), '"' if style == "quoted" else ""
     lines = [] if style == "no header" else [",".join(columns)]
     lines += [",".join(f"{quote}{_cell(each, name)}{quote}" for name in columns) for each in acls]

@@ -32,7 +32,6 @@ TABLE = {
     "proposals": Budget(25, 100, 1_000),
     "fewest proposals": Budget(10, 40, 1_000),
     # For each format.
-    "mutations of a text": Budget(100, 400, 10_000),
     "mutations": Budget(50, 300, 10_000),
     "snapshots": Budget(2, 8, 25),
     "histories": Budget(1, 2, 50),
