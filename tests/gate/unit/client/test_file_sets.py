@@ -271,7 +271,7 @@ def test_klamm_test_tells_what_was_passed_over_and_what_is_wrong(
     assert main(["test", str(tests), "--acls", path, "--output", "json"]) == 2
     said = capsys.readouterr()
     (problem,) = json.loads(said.out)["problems"]
-    assert (problem["file"], problem["field"]) == (f"{path}/b.yaml", None)
+    assert (problem["file"], problem["field"]) == (f"{path}/b.yaml", "metadata")
     assert "it is of the cluster `try`" in problem["message"]
     assert said.err.startswith("klamm test: nothing was written; fix this first:\n")
 
