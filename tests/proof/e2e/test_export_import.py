@@ -146,7 +146,7 @@ def test_a_bad_file_is_told_before_the_service_is_asked(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.decode().splitlines()[-2:] == [
         "klamm import: nothing was written; fix this first:",
-        f"{source}:1: `name`: `A` is not a Kubernetes name",
+        f"{source}:3: `name`: `A` is not a Kubernetes name",
     ]
 
 
