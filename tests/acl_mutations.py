@@ -48,10 +48,11 @@ class Mutation:
         return text[span.start : self.start] + self.new + text[self.end : span.end]
 
 
-def mutated(file: AclFile, draw: random.Random) -> Mutation | None:
-    """None if the file has nothing of the kind that was drawn."""
-    kind = draw.choice(list(_KINDS))
-    return _KINDS[kind](file, kind, draw)
+def mutated(file: AclFile, draw: random.Random) -> Mutation:
+    """One of a drawn kind; if the file has no place for it, of the next one."""
+    kinds = draw.sample(list(_KINDS), len(_KINDS))
+    found = (_KINDS[each](file, each, draw) for each in kinds * 3)
+    return next(each for each in found if each is not None)
 
 
 def _replaced(file: AclFile, kind: str, start: int, end: int, new: str) -> Mutation | None:

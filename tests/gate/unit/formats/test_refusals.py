@@ -18,6 +18,7 @@ from tests.acl_shapes import (
     misspelt,
     mistakes,
     mistakes_of_words,
+    passed_over,
     problems_in,
     shapes_in,
 )
@@ -62,6 +63,17 @@ def test_each_mistake_is_told_once_with_its_line_and_field(name: str) -> None:
     levels = levels_of(format_named(whole.format_name), whole.tree, EMITS[whole.style])
     faults = [fault for each in mistakes(whole.tree, levels) if (fault := told(whole, each)) is not None]
     assert not faults, f"{len(faults)} faults, such as {faults[0]}"
+
+
+def test_what_is_passed_over_unseen_is_no_field_of_an_acl() -> None:
+    found: dict[str, set[str]] = {}
+    for whole in WHOLE.values():
+        for level in levels_of(format_named(whole.format_name), whole.tree, EMITS[whole.style]):
+            found.setdefault(whole.format_name, set()).update(passed_over(level.shape))
+    of_terraform = found.pop("terraform")
+    assert len(of_terraform) > 50
+    assert not any(name.startswith(("acl_", "resource_name", "resource_type", "resource_p")) for name in of_terraform)
+    assert {name: each for name, each in found.items() if each} == {"strimzi": {"fieldsV1"}}
 
 
 @pytest.mark.parametrize("name", WHOLE)
