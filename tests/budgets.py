@@ -24,7 +24,6 @@ TABLE = {
     "law of whole stores": Budget(4, 15, 150),
     # Seeds, each of a random case.
     "round trips": Budget(50, 300, 1_000),
-    "mutations of a text": Budget(100, 400, 10_000),
     "assertions": Budget(100, 300, 100_000),
     "flips": Budget(1, 3, 600),
     "nested hosts": Budget(10, 40, 2_000),
@@ -32,6 +31,8 @@ TABLE = {
     "who can do it": Budget(2, 8, 400),
     "proposals": Budget(25, 100, 1_000),
     "fewest proposals": Budget(10, 40, 1_000),
+    # For each format.
+    "mutations": Budget(50, 300, 10_000),
     "snapshots": Budget(2, 8, 25),
     "histories": Budget(1, 2, 50),
     "regions of hosts": Budget(50, 200, 2_000),

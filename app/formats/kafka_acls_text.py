@@ -41,7 +41,7 @@ _OLD_PATTERN = re.compile(
     r"(?P<resource_type>[A-Za-z]+):(?:(?P<pattern_type>LITERAL|PREFIXED):)?(?P<resource_name>.+)\Z", re.DOTALL
 )
 _OLD_ENTRY = re.compile(
-    r"(?: ?\t| +)(?P<principal>.*) has (?P<permission_type>\w+) permission for operations: (?P<operation>\w+) "
+    r"(?: ?\t| +)(?P<principal>\S.*) has (?P<permission_type>\w+) permission for operations: (?P<operation>\w+) "
     r"from hosts: (?P<host>\S+)\Z",
     re.DOTALL,
 )
@@ -69,7 +69,7 @@ _FIRST = re.compile(r"[ \t]*(?:[A-Z]\w+ ACLs for resource `|ACLs for principal `
 """How the first line begins that no logger has written."""
 
 _LIKE_AN_ACL = re.compile(r"principal=|permissionType=| permission for operations: |ACLs for resource `")
-_LIKE_A_RESOURCE = re.compile(r"[\w \t]*ACLs for resource `|[\w \t`]*ResourcePattern\(")
+_LIKE_A_RESOURCE = re.compile(r"[\w \t]*ACLs for resource `|[\w \t`]*ResourcePattern\(|[\w \t]+`.*`:\Z", re.DOTALL)
 _LIKE_AN_ENTRY = re.compile(r"[ \t]*\(principal=|Acl \(pattern=")
 _ENTRY_ENDS = re.compile(r", permissionType=\w+\)")
 _TERMINAL = re.compile("[\x1b\x9b]")
@@ -262,12 +262,14 @@ def _resource(text: str) -> _Words | list[Problem]:
 
 
 def _is_like_a_pattern_type(name: str) -> bool:
-    """Whether a name of 1.x begins like a word of 2.0 with a letter or its colon lost, `LITERL:orders`."""
-    begin = name[:8]
-    return (
-        sum(map(str.isupper, begin)) > len(begin) / 2
-        and nearest(begin, ("LITERAL", "PREFIXED"), likeness=0.75) is not None
-    )
+    """Whether a name of 1.x begins like a word of 2.0 with two letters or its colon lost, `LITERL:orders`."""
+    word, colon, _ = name.partition(":")
+    return _is_like_one(name[:8], 0.75) or (bool(colon) and _is_like_one(word, 0.7))
+
+
+def _is_like_one(begin: str, likeness: float) -> bool:
+    is_upper = sum(map(str.isupper, begin)) > len(begin) / 2
+    return is_upper and nearest(begin, ("LITERAL", "PREFIXED"), likeness=likeness) is not None
 
 
 _ANY_ENTRY = {"principal": "User:a", "host": "*", "operation": "READ", "permission_type": "DENY"}

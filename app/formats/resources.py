@@ -16,7 +16,7 @@ from app.formats.shape_faults import Refused
 from app.formats.shape_reader import read_shape
 from app.formats.shapes import PassedOver, Prose, Raw, Shape, Single, as_text
 from app.formats.source import Source
-from app.formats.yaml_documents import Fields, Items, Scalar, Value, fields_of, is_null, line_of
+from app.formats.yaml_documents import Fields, Items, Scalar, Value, fields_of, is_null, is_text, line_of
 
 _S = TypeVar("_S", bound=Shape)
 
@@ -167,12 +167,14 @@ def _read(
     kinds: Kinds,
     entries_of: Callable[[_S, Reading], Iterator[Entry]],
 ) -> Iterator[Entry]:
-    version, kind = _text_at(resource, "apiVersion"), _text_at(resource, "kind")
     if not isinstance(resource, Fields):
         yield line_of(resource), [Problem("not a resource; write one with apiVersion and kind")]
-    elif not version or not kind:
-        yield line_of(resource), [_nameless(resource, "kind" if version else "apiVersion")]
-    elif kinds.has(kinds.read, version, kind):
+        return
+    if (nameless := _nameless(resource)) is not None:
+        yield nameless
+        return
+    version, kind = _text_at(resource, "apiVersion"), _text_at(resource, "kind")
+    if kinds.has(kinds.read, version, kind):
         try:
             yield from entries_of(read_shape(shape, resource, reading), reading)
         except Refused as refused:
@@ -196,10 +198,19 @@ def _changes(resource: Fields, changing: Sequence[str], reading: Reading) -> Ite
             yield line_of(key), [Problem(f"it changes other resources; {way_out}", (key.value,))]
 
 
-def _nameless(resource: Fields, name: str) -> Problem:
-    meant = nearest(name, fields_of(resource))
-    hint = f"; did you mean it by `{meant[:MAX_SHOWN]}`?" if meant is not None and meant != name else "; write it"
-    return Problem(f"the field is missing, or empty{hint}", (name,))
+def _nameless(resource: Fields) -> Entry | None:
+    """Why the resource does not say what it is."""
+    keys = {key.value: key for key, _ in resource.value}
+    values = fields_of(resource)
+    for name in ("apiVersion", "kind"):
+        if name in values:
+            if not is_text(values[name]) or not values[name].value:
+                return line_of(keys[name]), [Problem("the value is not text, or empty; write it in quotes", (name,))]
+        elif (meant := nearest(name, keys)) is not None:
+            return line_of(keys[meant]), [Problem(f"there is no such field; did you mean `{name}`?", (meant,))]
+        else:
+            return line_of(resource), [Problem("the field is missing", (name,))]
+    return None
 
 
 def _unlisted(document: Value, kinds: Kinds, reading: Reading) -> Iterator[Value | Entry]:

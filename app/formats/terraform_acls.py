@@ -36,8 +36,8 @@ PERMISSION_TYPES = spellings(AclPermissionType)
 TEMPLATE = re.compile(r"(\$+|%+)\{")
 ONLY_TERRAFORM = "only Terraform can tell what that makes; write it out, or give what `terraform show -json` prints"
 
-_ACL_FIELDS = frozenset({"acl_principal", "acl_operation", "acl_permission_type", KIND})
-"""Where one of these stands in a resource of another type, its type may be wrong."""
+_ACL_FIELDS = frozenset({"acl_principal", "acl_operation", "acl_permission_type", "resource_pattern_type_filter", KIND})
+"""Where one of these stands in a resource of another type, its type may be wrong, or the field is not in its place."""
 
 _BROKERS = ("kafka", "redpanda", "warpstream", "msk", "event_streams")
 _ACL = re.compile(r"(?:^|[^a-z])acls?(?:$|[^a-z])")

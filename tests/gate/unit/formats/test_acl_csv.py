@@ -1,7 +1,5 @@
 import csv
 import io
-import random
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -12,8 +10,6 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.formats.lines import MAX_LINE_BYTES
 from app.formats.registry import format_named
 from tests.acl_sets import acls_of, bindings_of, entries, problems_of, recognised, written
-from tests.budgets import seeds
-from tests.text_mutations import is_told, mutation, random_acls
 
 FORMAT = format_named("csv")
 HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host"
@@ -270,26 +266,6 @@ def test_what_kafka_can_hold_is_written_in_quotes_and_read_back() -> None:
     assert bindings_of(written(FORMAT, bindings)) == bindings
 
 
-NAMES = ("a", "orders", "CN=a,OU=b, O=c", "a b", 'x"y"', "m;n", "=f", "{{a}}", "TOPIC")
-
-
-def bare(bindings: list[AclBinding], columns: list[str]) -> str:
-    """As kafbat UI writes them, without quotes, but with these columns."""
-    records = [
-        {
-            "Principal": each.principal,
-            "ResourceType": each.resource_type.camel_case,
-            "PatternType": each.pattern_type.name,
-            "ResourceName": each.resource_name,
-            "Operation": each.operation.name,
-            "PermissionType": each.permission_type.name,
-            "Host": each.host,
-        }
-        for each in bindings
-    ]
-    return "\n".join([",".join(columns), *(",".join(map(each.__getitem__, columns)) for each in records)])
-
-
 def test_a_comma_too_many_never_takes_an_end_away() -> None:
     columns = f"{HEADER},ExpiresAt,Owner"
     ends = "2026-12-01T18:00:00Z"
@@ -299,46 +275,6 @@ def test_a_comma_too_many_never_takes_an_end_away() -> None:
     (found,) = acls_of(f"{columns},,\n{PLAIN},{ends},,,\n".encode())
     assert found.expires_at is not None
     assert found.owner is None
-
-
-def with_terms(acls: list[NewAcl], draw: random.Random) -> list[NewAcl]:
-    ends = (None, datetime(2026, 12, 1, 18, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
-    return [each._replace(expires_at=draw.choice(ends), owner=draw.choice((None, "a, b", "team"))) for each in acls]
-
-
-def drawn_file(draw: random.Random) -> tuple[bytes, list[NewAcl]]:
-    """Of Klamm's own, with ends and owners or without, or of another tool with its columns in some order."""
-    kind = draw.choice(("bare", "ours", "with terms"))
-    out = io.StringIO(newline="")
-    if kind == "bare":
-        acls = random_acls(draw, NAMES[:3])
-        bindings = [each.binding for each in acls]
-        bindings = [each._replace(resource_name=each.resource_name.replace(",", "+")) for each in bindings]
-        columns = HEADER.split(",")
-        if draw.random() < 0.5:
-            draw.shuffle(columns)
-        return bare(bindings, columns).encode(), [NewAcl(each) for each in bindings]
-    acls = random_acls(draw, NAMES)
-    if kind == "with terms":
-        acls = with_terms(acls, draw)
-        acls[0] = acls[0]._replace(owner="team")
-    FORMAT.write(acls, out)
-    return out.getvalue().encode(), acls
-
-
-def test_no_mutation_loses_a_deny() -> None:
-    read = found = 0
-    for seed in seeds("mutations of a text"):
-        draw = random.Random(seed)
-        raw, acls = drawn_file(draw)
-        if problems_of(raw, FORMAT):
-            # A name with a comma beside a column of any text.
-            continue
-        assert acls_of(raw, FORMAT) == acls
-        read += 1
-        found += is_told(mutation(raw, draw), acls, FORMAT)
-    assert read > len(seeds("mutations of a text")) / 2
-    assert found > read / 4
 
 
 # formulas

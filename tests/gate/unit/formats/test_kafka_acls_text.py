@@ -1,5 +1,4 @@
 import io
-import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,8 +11,6 @@ from app.formats.lines import TextFault
 from app.formats.reading import Reading
 from app.formats.registry import format_named
 from tests.acl_sets import bindings_of, entries, problems_of, recognised, written
-from tests.budgets import seeds
-from tests.text_mutations import is_told, mutation, random_acls
 
 FORMAT = format_named("kafka-acls")
 HEADER = "Current ACLs for resource `ResourcePattern(resourceType=TOPIC, name=orders-, patternType=PREFIXED)`:\n"
@@ -254,27 +251,6 @@ def test_it_is_recognised_by_its_first_line(subtests: pytest.Subtests) -> None:
                 assert (recognised(text.encode()) is FORMAT) is is_this
             except TextFault:
                 assert not is_this
-
-
-def test_no_mutation_loses_a_deny() -> None:
-    found = 0
-    for seed in seeds("mutations of a text"):
-        draw = random.Random(seed)
-        names = ("a", "orders", "CN=a,OU=b, O=c", "a b", "g:x", "`", ")")
-        bindings = [each.binding for each in random_acls(draw, names)]
-        form = ("4.3", "2.0", "1.x", "2.1")[seed % 4]
-        if form == "1.x":
-            bindings = [each._replace(pattern_type=PatternType.LITERAL) for each in bindings]
-        if form != "4.3":
-            bindings = [each._replace(resource_name=draw.choice(bindings).resource_name) for each in bindings]
-        raw = written(FORMAT, bindings)
-        if form != "4.3":
-            raw = "".join(
-                printed("Current", RESOURCES[form](each), [ENTRIES[form](each)]) for each in bindings
-            ).encode()
-        assert bindings_of(raw, FORMAT) == bindings
-        found += is_told(mutation(raw, draw), [NewAcl(each) for each in bindings], FORMAT)
-    assert found > len(seeds("mutations of a text")) / 4
 
 
 def test_the_entries_below_a_line_that_can_not_be_read_go_to_no_resource() -> None:

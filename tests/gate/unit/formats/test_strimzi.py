@@ -343,11 +343,12 @@ def test_a_resource_that_is_not_as_it_should_be_is_told(subtests: pytest.Subtest
     for old, new, problem in [
         ("kind: KafkaUser", "kind: Kafkauser", "1: `kafka.strimzi.io/v1beta2` `Kafkauser`: unknown to Klamm"),
         ("kafka.strimzi.io/v1beta2", "v1", "1: `v1` `KafkaUser`: unknown to Klamm"),
-        ("kind: KafkaUser\n", "", "1: `kind`: the field is missing, or empty"),
+        ("kind: KafkaUser\n", "", "1: `kind`: the field is missing"),
+        ("kind: KafkaUser", "kind: 7", "2: `kind`: the value is not text, or empty"),
         (
             "kind: KafkaUser\n",
             "Kind: KafkaUser\n",
-            "1: `kind`: the field is missing, or empty; did you mean it by `Kind`?",
+            "2: `Kind`: there is no such field; did you mean `kind`?",
         ),
         ("name: my-user", "name: My-User", "4: `name`: `My-User` is not a Kubernetes name"),
         ("type: tls", "type: kerberos", "9: `type`: `kerberos` is not one of its values; write one of"),

@@ -13,11 +13,11 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.kafka.validation import validate_new_acl
 from app.formats.lines import TextFault
 from app.formats.registry import FORMATS, AclFormat
+from tests.acl_files import LETTERS, word
 from tests.acl_sets import entries, plain_binding, recognised, written
 from tests.laws.test_round_trips import random_set, what_can_be_said
 
 TRIES = 400
-ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 BITS = (
     b'"', b"'", b"\\", b"{", b"}", b"[", b"]", b",", b":", b"=", b"\n", b"\r", b"\t", b" ", b"$", b"%", b"&", b"*",
     b"#", b"\x00", b"\xff", b"\xc3", b"---\n", b"- ", b"<<EOT\n", b"${", b'""', b"/*", b"!!str ", b"\\u",
@@ -66,19 +66,15 @@ def test_no_reader_crashes_on_the_files_of_others(acl_format: AclFormat) -> None
                 assert isinstance(found, NewAcl) or found
 
 
-def plain_word(draw: random.Random) -> str:
-    return "".join(draw.choices(ALPHABET, k=9))
-
-
-def plain_set(draw: random.Random) -> list[AclBinding]:
+def set_of_words(draw: random.Random) -> list[AclBinding]:
     """ACLs of plain words, each of which stands nowhere else."""
     return [
         AclBinding(
             draw.choice((ResourceType.TOPIC, ResourceType.GROUP)),
-            plain_word(draw),
+            word(draw),
             draw.choice((PatternType.LITERAL, PatternType.PREFIXED)),
-            f"User:{plain_word(draw)}",
-            plain_word(draw),
+            f"User:{word(draw)}",
+            word(draw),
             draw.choice((AclOperation.READ, AclOperation.WRITE, AclOperation.ALTER_CONFIGS)),
             draw.choice((AclPermissionType.ALLOW, AclPermissionType.DENY)),
         )
@@ -90,7 +86,7 @@ def plain_set(draw: random.Random) -> list[AclBinding]:
 def test_a_cut_file_gives_no_acl_that_was_not_there_and_says_what_is_missing(acl_format: AclFormat) -> None:
     """Cut at any byte, each ACL is whole, or told as a fault; unless the cut is where the next ACL would begin."""
     draw = random.Random(11)
-    bindings = plain_set(draw)
+    bindings = set_of_words(draw)
     raw = written(acl_format, bindings)
     silent = 0
     for end in range(1, len(raw)):
@@ -113,7 +109,7 @@ def test_the_texts_of_each_acl_stand_in_the_file(acl_format: AclFormat) -> None:
     read = 0
     for seed in range(TRIES):
         draw = random.Random(seed)
-        raw = damaged(written(acl_format, plain_set(draw)), draw)
+        raw = damaged(written(acl_format, set_of_words(draw)), draw)
         text = unicodedata.normalize("NFC", raw.decode(errors="replace"))
         loose = re.sub("[_ ]", "", text).lower()
         for _, entry in entries(raw, acl_format):
@@ -123,9 +119,9 @@ def test_the_texts_of_each_acl_stand_in_the_file(acl_format: AclFormat) -> None:
             found = entry.binding
             user, principal = found.principal.split(":", 1)
             for each in (found.resource_name, user, principal.removeprefix("CN="), found.host):
-                assert each in text or found.host == "*" or set(each) - set(ALPHABET), (seed, found)
-            for word in (found.resource_type, found.operation, found.permission_type):
-                assert word.name.replace("_", "").lower() in loose or word.name == "ALLOW", (seed, found)
+                assert each in text or found.host == "*" or set(each) - set(LETTERS), (seed, found)
+            for code in (found.resource_type, found.operation, found.permission_type):
+                assert code.name.replace("_", "").lower() in loose or code.name == "ALLOW", (seed, found)
     # JSON that is broken anywhere gives none at all.
     assert read > TRIES / 4
 
