@@ -9,10 +9,10 @@ import pytest
 from app.formats.reading import FileSet
 from app.formats.registry import FORMATS, AclFormat, read_entries
 from app.formats.source import Source
-from tests.acl_files import AclFile, hard_file
-from tests.acl_mutations import Mutation, Outcome, mutated, violation
+from tests.acl_files.drawn import drawn_file
+from tests.acl_files.file import AclFile, hard_file
+from tests.acl_files.mutations import Mutation, Outcome, mutated, violation
 from tests.budgets import seeds
-from tests.drawn_acl_files import drawn_file
 from tests.laws.test_round_trips import random_set, what_can_be_said
 
 

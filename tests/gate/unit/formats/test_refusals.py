@@ -9,8 +9,7 @@ import pytest
 from app.formats import jikkou, strimzi
 from app.formats.reading import FileSet
 from app.formats.registry import format_named
-from tests.acl_sets import entries
-from tests.acl_shapes import (
+from tests.acl_files.shapes import (
     EMITS,
     UNKNOWN,
     Mistake,
@@ -22,7 +21,8 @@ from tests.acl_shapes import (
     problems_in,
     shapes_in,
 )
-from tests.acl_whole_files import WHOLE, Whole
+from tests.acl_files.whole_files import WHOLE, Whole
+from tests.acl_sets import entries
 
 LEAST_MISTAKES = 2_000
 _WORDS = frozenset({

@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 
 from app.formats.registry import FORMATS, AclFormat, format_named
+from tests.acl_files.drawn import drawn_file
+from tests.acl_files.variants import lines_json, of_csv, of_kafka_acls, of_trees
+from tests.acl_files.whole_files import WHOLE
 from tests.acl_sets import acls_of, recognised
-from tests.acl_variants import lines_json, of_csv, of_kafka_acls, of_trees
-from tests.acl_whole_files import WHOLE
-from tests.drawn_acl_files import drawn_file
 
 VARIANTS = 80
 _YAML = ("jikkou", "strimzi", "klamm", "rpk", "confluent")

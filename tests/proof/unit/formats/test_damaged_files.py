@@ -13,7 +13,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.kafka.validation import validate_new_acl
 from app.formats.lines import TextFault
 from app.formats.registry import FORMATS, AclFormat
-from tests.acl_files import LETTERS, word
+from tests.acl_files.file import LETTERS, word
 from tests.acl_sets import entries, plain_binding, recognised, written
 from tests.laws.test_round_trips import random_set, what_can_be_said
 

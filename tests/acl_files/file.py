@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.formats.registry import AclFormat
-from tests.acl_trees import Tree
+from tests.acl_files.trees import Tree
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 NAMES = ("principal", "resource_name", "host", "owner", "expires_at")

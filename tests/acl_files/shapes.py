@@ -9,12 +9,12 @@ from unittest.mock import patch
 from msgspec import inspect
 
 from app.core.kafka.bindings import NewAcl
-from app.formats import shapes
+from app.formats import shape_reader
 from app.formats.reading import FileSet
 from app.formats.registry import AclFormat, read_entries
 from app.formats.source import Source
 from app.formats.yaml_documents import Fields, Value, line_of
-from tests.acl_trees import (
+from tests.acl_files.trees import (
     At,
     Map,
     Tree,
@@ -94,14 +94,16 @@ def levels_of(acl_format: AclFormat, tree: Tree, emit: Emit) -> list[Level]:
 def _calls(acl_format: AclFormat, written: Written) -> _Calls:
     """The shapes by which blocks are read, by their first line and their names."""
     calls: _Calls = {}
-    read_block = shapes._Block.__call__
+    read_block = shape_reader._Block.__call__
 
-    def noted(self: shapes._Block, check: shapes._Check, value: Value, place: tuple[str, ...]) -> object:
+    def noted(
+        self: shape_reader._Block, check: shape_reader.ShapeCheck, value: Value, place: tuple[str, ...]
+    ) -> object:
         if isinstance(value, Fields):
             calls[line_of(value), tuple(key.value for key, _ in value.value)] = self.shape
         return read_block(self, check, value, place)
 
-    with patch.object(shapes._Block, "__call__", noted):
+    with patch.object(shape_reader._Block, "__call__", noted):
         problems_in(acl_format, written.text)
     return calls
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from app.core.kafka.bindings import NewAcl
 from app.formats.registry import AclFormat
-from tests.acl_files import AclFile, Drawn, text_of, word
-from tests.acl_trees import (
+from tests.acl_files.file import AclFile, Drawn, text_of, word
+from tests.acl_files.trees import (
     Map,
     Tree,
     block_yaml,

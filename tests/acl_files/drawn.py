@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.registry import AclFormat
-from tests.acl_files import AclFile, word
-from tests.acl_line_styles import IN_LINES
-from tests.acl_tree_styles import IN_TREES
+from tests.acl_files.file import AclFile, word
+from tests.acl_files.line_styles import IN_LINES
+from tests.acl_files.tree_styles import IN_TREES
 
 TYPES = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
 PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)

@@ -8,7 +8,7 @@ from itertools import pairwise, permutations
 from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.core.kafka.codes import PatternType, ResourceType
 from app.formats.registry import AclFormat
-from tests.acl_files import AclFile, Drawn, shown_end, text_of
+from tests.acl_files.file import AclFile, Drawn, shown_end, text_of
 
 
 def _with_signs(acls: Sequence[NewAcl], comma: str, draw: random.Random) -> list[NewAcl]:

@@ -13,8 +13,8 @@ from typing import Any
 from app.core.kafka.bindings import NewAcl
 from app.formats.acl_entries import Entry
 from app.formats.reading import FileSet
-from tests.acl_files import LETTERS, NAMES, AclFile, Span
-from tests.acl_trees import Map, Tree, at_place, maps_in, rebuilt
+from tests.acl_files.file import LETTERS, NAMES, AclFile, Span
+from tests.acl_files.trees import Map, Tree, at_place, maps_in, rebuilt
 
 SIGNS = ",\"'{}[]:-()`=\t \\."
 _OWN_NAMES = ("labels", "annotations")

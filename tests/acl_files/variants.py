@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import yaml
 
-from tests.acl_trees import Map, Tree, block_yaml, compact_json, pretty_json, shuffled, yaml_style
+from tests.acl_files.trees import Map, Tree, block_yaml, compact_json, pretty_json, shuffled, yaml_style
 
 BYTE_ORDER_MARK = "\ufeff"
 _SIMPLE_WORD = re.compile(r'(?<=")([A-Za-z])(?=[A-Za-z_]*")')

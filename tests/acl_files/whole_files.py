@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tests.acl_trees import Tree, json_tree, yaml_trees
+from tests.acl_files.trees import Tree, json_tree, yaml_trees
 
 _BINDING = (
     '"resource_type": "TOPIC", "resource_name": "orders", "pattern_type": "LITERAL", "principal": "User:a", '
