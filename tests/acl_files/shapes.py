@@ -12,6 +12,7 @@ from app.core.kafka.bindings import NewAcl
 from app.formats import shape_reader
 from app.formats.reading import FileSet
 from app.formats.registry import AclFormat, read_entries
+from app.formats.shape_faults import ShapeCheck
 from app.formats.source import Source
 from app.formats.yaml_documents import Fields, Value, line_of
 from tests.acl_files.trees import (
@@ -96,9 +97,7 @@ def _calls(acl_format: AclFormat, written: Written) -> _Calls:
     calls: _Calls = {}
     read_block = shape_reader._Block.__call__
 
-    def noted(
-        self: shape_reader._Block, check: shape_reader.ShapeCheck, value: Value, place: tuple[str, ...]
-    ) -> object:
+    def noted(self: shape_reader._Block, check: ShapeCheck, value: Value, place: tuple[str, ...]) -> object:
         if isinstance(value, Fields):
             calls[line_of(value), tuple(key.value for key, _ in value.value)] = self.shape
         return read_block(self, check, value, place)
