@@ -16,8 +16,9 @@ import pytest
 import yaml
 
 from app.client.acls.command import main as run_acls
-from app.core.kafka.bindings import KEEP, NewAcl
+from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.formats.acl_bodies import acl_body
+from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import format_named
 from tests.acl_sets import acls_of, random_binding
 from tests.acl_sets import entries as entries_in
@@ -178,9 +179,7 @@ def test_what_is_listed_of_a_store_with_hard_names_is_read_back_with_ends_and_ow
     draw = random.Random(7)
     hard = {random_binding(draw) for _ in range(80)}
     if form == "text":
-        names = {each: each.resource_name + each.principal + each.host for each in hard}
-        hard = {each for each in hard if not any(sign in names[each] for sign in "\r\n\x1b\x9b")}
-        hard = {each for each in hard if ", host=" not in each.host}
+        hard = {each for each in hard if _text_can_say(each)}
     end = datetime(2999, 12, 1, 18, tzinfo=UTC)
     stored = [NewAcl(each, draw.choice([None, end]), draw.choice([None, 'a, "b"'])) for each in hard]
     service.create(*[acl_body(each) for each in stored])
@@ -189,6 +188,14 @@ def test_what_is_listed_of_a_store_with_hard_names_is_read_back_with_ends_and_ow
     found = [(acl.binding, acl.expires_at or KEEP, acl.owner or KEEP) for acl in acls_of(done.stdout.encode())]
     assert {*found} == {(acl.binding, acl.expires_at or KEEP, acl.owner or KEEP) for acl in stored}
     assert len(found) == len(stored) > 30
+
+
+def _text_can_say(binding: AclBinding) -> bool:
+    try:
+        format_named("kafka-acls").write([NewAcl(binding)], io.StringIO())
+    except FormatLimitError:
+        return False
+    return True
 
 
 def test_a_text_that_could_not_be_read_back_is_refused(service: Process) -> None:
@@ -261,11 +268,12 @@ def test_no_acl_passes_for_another_one_in_a_file(service: Process) -> None:
     )
     listed = klamm(service, "--list").stdout
     read = [each for _, each in entries_in(listed.encode(), format_named("kafka-acls"))]
-    assert len(read) == 2
-    assert {each.binding.principal for each in read if isinstance(each, NewAcl)} == {
-        "User:x, host=*, operation=READ, permissionType=ALLOW)\\n\t(principal=User:evil",
-        "User:y",
-    }
+    # Where one entry ends and whether another begins in it can't be told, so neither is read.
+    assert [each for each in read if isinstance(each, NewAcl)] == []
+    assert [str(each[0]).partition(",")[0] for each in read if not isinstance(each, NewAcl)] == [
+        "`ACLs for resource `` comes twice",
+        "`(principal=` comes twice",
+    ]
 
 
 def test_a_file_of_properties_says_who_asks(service: Process, tmp_path: Path) -> None:

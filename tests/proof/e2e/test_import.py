@@ -214,7 +214,7 @@ def test_standard_input_and_bodies_of_create_acls_are_taken(migrated_database_ur
     assert (of_lines[0], counts(of_lines[1])) == (0, (20, 0, 0))
     assert (of_a_body[0], counts(of_a_body[1]), of_a_body[2]) == (0, (10, 10, 0), "")
     assert bad[0] == 2
-    assert "<standard input>:2: `host`: the value is not text; write a string" in bad[2].splitlines()
+    assert "<standard input>:2: `host`: the value is not text; write it in quotes" in bad[2].splitlines()
     assert outside.history().acls.keys() == set(map(fields, some))
     assert all(record.actor.startswith("Import:") for record in outside.records())
 
