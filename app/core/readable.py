@@ -67,10 +67,11 @@ def readable(name: str, most: int | None = None) -> str:
 
 
 def backticked(name: str, most: int | None = None) -> str:
-    r"""The name in backticks, for a sentence: `a, b` and `a\x20\x20b`, but `"a "` in quotes."""
+    r"""The name in backticks, for a sentence: `a, b`, but `"a "` and `"a\x20\x20b"` in quotes."""
     cut = name if most is None else name[:most]
-    is_clear = cut == cut.strip(" ") != "" and "`" not in cut
-    return f"`{_seen(cut) if is_clear else quoted_name(cut)}{'...' if cut != name else ''}`"
+    # INVARIANT: only in quotes are there escapes, as `readable` has it. Without them `\n` is the name's own text.
+    is_clear = cut == cut.strip(" ") != "" and "`" not in cut and _seen(cut) == cut
+    return f"`{cut if is_clear else quoted_name(cut)}{'...' if cut != name else ''}`"
 
 
 def readable_acl(binding: AclBinding) -> str:

@@ -5,7 +5,7 @@ for no end or no owner. All but JSON Lines may be YAML as well.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TextIO
 
@@ -91,10 +91,11 @@ def _is_binding(outline: Outline) -> bool:
 
 
 def read_json_lines(source: Source, reading: Reading) -> Iterator[Entry]:
+    quickly = _quick(reading)
     for number, line in raw_lines(source.stream, way_out="write one binding per line"):
         if isinstance(line, list):
             yield number, list(map(Problem, line))
-        elif (found := _quickly(line)) is not None:
+        elif quickly is not None and (found := quickly(line)) is not None:
             yield number, found
         elif not line.isspace():
             yield from read_one(partial(_of_line, reading, number, line))
@@ -105,7 +106,7 @@ def read_create_acls_body(source: Source, reading: Reading) -> Iterator[Entry]:
     for document in source.documents():
         names = fields_of(document).keys() if isinstance(document, Fields) else ()
         if isinstance(document, Items):
-            yield from read_each(document, partial(_binding, reading), _quickly)
+            yield from read_each(document, partial(_binding, reading), _quick(reading))
         elif _BINDINGS not in names and not _KNOWN.isdisjoint(names):
             yield from read_one(partial(_binding, reading, document))
         elif not is_null(document):
@@ -119,7 +120,7 @@ def _body(document: Value, reading: Reading) -> Iterator[Entry]:
         yield from refused.entries()
     if isinstance(document, Fields):
         binding = partial(_binding, reading, place=(_BINDINGS,), within=CreateAclsBody)
-        yield from read_each(fields_of(document).get(_BINDINGS), binding, _quickly)
+        yield from read_each(fields_of(document).get(_BINDINGS), binding, _quick(reading))
 
 
 def _binding(reading: Reading, value: Value, *, place: Place = (), within: type[msgspec.Struct] | None = None) -> Entry:
@@ -162,6 +163,11 @@ def _acl_json(acl: NewAcl) -> str:
 
 def _nullable(text: str | None) -> str:
     return "null" if text is None else json_quoted(text)
+
+
+def _quick(reading: Reading) -> Callable[[bytes], NewAcl | None] | None:
+    """None where every field is to be looked at, as a person may have named one of them to be passed over."""
+    return None if reading.files.pass_over else _quickly
 
 
 def _quickly(text: bytes) -> NewAcl | None:

@@ -12,14 +12,24 @@ import msgspec
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, KafkaCode, PatternType, ResourceType
+from app.core.spelling import nearest
 from app.formats.acl_entries import VAGUE, Entry, FormatLimitError, Problem, acl_of
 from app.formats.quoting import wide_quoted
 from app.formats.reading import Cluster, Reading
-from app.formats.resources import Final, Kinds, by_rule, has_template, misspelt, placed, read_resources
+from app.formats.resources import (
+    LEAST_LIKENESS_OF_LABELS,
+    Final,
+    Kinds,
+    by_rule,
+    has_template,
+    misspelt,
+    placed,
+    read_resources,
+)
 from app.formats.shapes import Filled, Raw, Shape, Single, as_text, no_such_word
 from app.formats.source import Outline, Source
 from app.formats.words import is_word, loosely
-from app.formats.yaml_documents import Scalar, Value, is_null
+from app.formats.yaml_documents import Scalar, Value, is_null, line_of
 
 KIND = "KafkaPrincipalAuthorization"
 _GROUP = "kafka.jikkou.io/"
@@ -28,9 +38,9 @@ _VERSION = f"{_GROUP}v1beta2"
 _LISTS = (f"{KIND}List", "ResourceList", "GenericResourceList", "List")
 _MEANT_OTHERWISE = ("jikkou.io/delete", "jikkou.io/ignore")
 _PROVIDER = "jikkou.io/provider"
+_TELLING = (*_MEANT_OTHERWISE, _PROVIDER)
 _ANNOTATIONS = (
-    *_MEANT_OTHERWISE,
-    _PROVIDER,
+    *_TELLING,
     *(
         f"jikkou.io/{name}"
         for name in (
@@ -108,6 +118,7 @@ _KINDS = Kinds(
         "aws.jikkou.io/*": ("AwsGlueSchema",),
         "iceberg.jikkou.io/*": ("IcebergNamespace", "IcebergTable", "IcebergView"),
     },
+    telling=_TELLING,
 )  # fmt: skip
 """What is read, and what may be passed over: Jikkou's own kinds that hold no ACLs of Kafka. Roles do."""
 
@@ -147,8 +158,10 @@ def write_jikkou(bindings: Sequence[AclBinding], out: TextIO) -> None:
 def _authorization(document: KafkaPrincipalAuthorization, reading: Reading) -> Iterator[Entry]:
     metadata = document.metadata
     provider = (metadata.annotations or {}).get(_PROVIDER)
-    name = provider.value if isinstance(provider, Scalar) and not is_null(provider) else None
-    takes = reading.takes(Cluster(name), metadata.line)
+    if provider is not None and not isinstance(provider, Scalar):
+        yield line_of(provider), [Problem("not a name; write one", ("metadata", "annotations", _PROVIDER))]
+        return
+    takes = reading.takes(Cluster(None if provider is None or is_null(provider) else provider.value), metadata.line)
     if isinstance(takes, Problem):
         yield metadata.line, [Problem(takes, ("metadata",))]
     elif takes:
@@ -164,6 +177,11 @@ def _problems(document: KafkaPrincipalAuthorization) -> Iterator[Problem]:
     """What only Jikkou can say."""
     annotations = document.metadata.annotations or {}
     yield from misspelt(annotations, _ANNOTATIONS, "metadata", "annotations")
+    for name in document.metadata.labels or ():
+        meant = nearest(name, _TELLING, likeness=LEAST_LIKENESS_OF_LABELS)
+        if meant is not None:
+            text = f"not a label; write `{meant}` into `metadata.annotations`"
+            yield Problem(text, ("metadata", "labels", name))
     for name in _MEANT_OTHERWISE:
         if name in annotations and not _is_false(annotations[name]):
             text = "Jikkou deletes or ignores these ACLs; remove the annotation, or leave the resource out"

@@ -24,13 +24,14 @@ from app.formats.feed_snapshot import is_feed_snapshot, read_feed_snapshot
 from app.formats.jikkou import is_jikkou, read_jikkou, write_jikkou
 from app.formats.json_walk import not_json
 from app.formats.kafka_acls_text import is_kafka_acls_text, read_kafka_acls_text, write_kafka_acls_text
+from app.formats.kustomization import changes_of
 from app.formats.lines import TextFault
 from app.formats.reading import Reading
 from app.formats.rpk import is_rpk, read_rpk, write_rpk
 from app.formats.source import Outline, Source
 from app.formats.strimzi import is_strimzi, read_strimzi, write_strimzi
 from app.formats.terraform import is_hcl, is_terraform, read_terraform, write_terraform
-from app.formats.yaml_documents import is_null
+from app.formats.yaml_documents import Fields, is_null
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +241,10 @@ def read_entries(
             reading.format_name = found.name
             yield from found.read(source, reading)
         elif _is_kustomization(source):
-            reading.passed_over[_KUSTOMIZATION] += 1
+            for document in source.documents():
+                if isinstance(document, Fields):
+                    reading.passed_over[_KUSTOMIZATION] += 1
+                    yield from changes_of(document, reading)
         elif text := _unrecognised(source):
             yield 1, [Unrecognised(text)]
     except json.JSONDecodeError as fault:

@@ -97,6 +97,17 @@ class _ListMetadata(Shape, rename="camel"):
     labels: dict[str, PassedOver] | None = None
     annotations: dict[str, PassedOver] | None = None
 
+    def problems(self, telling: Sequence[str]) -> Iterator[Problem]:
+        """Why it may not be what is in force. Of `telling`, the tools read nothing of a list."""
+        if self.following:
+            text = "there are more pages; give the resources of all of them, without this field"
+            yield Problem(text, ("metadata", "continue"))
+        for block, names in (("labels", self.labels), ("annotations", self.annotations)):
+            for name in names or ():
+                if name in telling or nearest(name, telling, likeness=LEAST_LIKENESS_OF_LABELS) is not None:
+                    text = "it says nothing about the items of a list; write it into the metadata of each"
+                    yield Problem(text, ("metadata", block, name))
+
 
 class _List(Shape, rename="camel"):
     api_version: str
@@ -113,8 +124,10 @@ class Kinds:
     lists: Mapping[str, Sequence[str]]
     """Lists of resources, besides those of each kind that is passed over."""
     passed_over: Mapping[str, Sequence[str]]
-    changing: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Fields of a kind that is passed over by which it changes other resources, so that these are not as they stand."""
+    changing: Mapping[str, Callable[[Fields, Reading], Iterator[Entry]]] = field(default_factory=dict)
+    """For kinds that are passed over but change other resources: what is wrong with one of them."""
+    telling: Sequence[str] = ()
+    """Labels and annotations that say something about ACLs; only a resource may have them, and no list."""
 
     def has(self, some: Mapping[str, Sequence[str]], version: str, kind: str) -> bool:
         group = version.rpartition("/")[0]
@@ -138,7 +151,7 @@ class Kinds:
 
 
 _LEAST_LIKENESS = 0.75
-_LEAST_LIKENESS_OF_LABELS = 0.85
+LEAST_LIKENESS_OF_LABELS = 0.85
 _ACLS = "acls"
 
 
@@ -187,15 +200,8 @@ def _read(
         yield line_of(resource), [Problem(problem, ("kind",))]
     else:
         reading.passed_over[kind] += 1
-        yield from _changes(resource, kinds.changing.get(kind, ()), reading)
-
-
-def _changes(resource: Fields, changing: Sequence[str], reading: Reading) -> Iterator[Entry]:
-    for key, value in resource.value:
-        is_said = key.value in changing and not is_null(value) and bool(value.value)
-        if is_said and not reading.passes_over((key.value,)):
-            way_out = f"give what is made of them, or read the file without it: --pass-over {key.value}"
-            yield line_of(key), [Problem(f"it changes other resources; {way_out}", (key.value,))]
+        if (changes_of := kinds.changing.get(kind)) is not None:
+            yield from changes_of(resource, reading)
 
 
 def _nameless(resource: Fields) -> Entry | None:
@@ -222,9 +228,8 @@ def _unlisted(document: Value, kinds: Kinds, reading: Reading) -> Iterator[Value
     except Refused as refused:
         yield from refused.entries()
         return
-    if found.metadata is not None and found.metadata.following:
-        text = "there are more pages; give the resources of all of them, without this field"
-        yield found.line, [Problem(text, ("metadata", "continue"))]
+    if found.metadata is not None and (problems := list(found.metadata.problems(kinds.telling))):
+        yield found.metadata.line, problems
     for item in found.items:
         # A list in a list could nest without end.
         yield (line_of(item), [Problem("a list within a list; give its items")]) if _is_list(item, kinds) else item
@@ -254,7 +259,7 @@ def _place_of_acls(value: Value, place: tuple[str, ...] = ()) -> tuple[str, ...]
 def misspelt(names: Iterable[str], known: Sequence[str], *place: str) -> Iterator[Problem]:
     """Of names of the user's own, those that are nearly one of these that the format has a meaning for."""
     for name in names:
-        meant = nearest(name, known, likeness=_LEAST_LIKENESS_OF_LABELS)
+        meant = nearest(name, known, likeness=LEAST_LIKENESS_OF_LABELS)
         if meant is not None and name not in known:
             yield Problem(f"did you mean `{meant}`?", (*place, name))
 

@@ -11,7 +11,9 @@ from msgspec import UNSET, UnsetType
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, AclOperation, PatternType, ResourceType
+from app.formats import kustomization
 from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, Problem, acl_of
+from app.formats.kustomization import CLUSTER_LABEL, PAUSED
 from app.formats.quoting import wide_quoted
 from app.formats.reading import Cluster, Reading
 from app.formats.resources import (
@@ -49,8 +51,6 @@ _PATTERN_WORDS = {PatternType[name]: word for word, name in _PATTERN_TYPES.items
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\Z")
 _PRINCIPAL = re.compile(r"User:(CN=)?(.*)\Z", re.DOTALL)
-_CLUSTER_LABEL = "strimzi.io/cluster"
-_PAUSED = "strimzi.io/pause-reconciliation"
 _ACLS_AT = ("spec", "authorization", "acls")
 
 
@@ -187,7 +187,7 @@ _KINDS = Kinds(
         "admissionregistration.k8s.io/*": ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
         "apiextensions.k8s.io/*": ("CustomResourceDefinition",),
         "apiregistration.k8s.io/*": ("APIService",),
-        "kustomize.config.k8s.io/*": ("Kustomization", "Component"),
+        "kustomize.config.k8s.io/*": kustomization.KINDS,
         "monitoring.coreos.com/*": (
             "PodMonitor", "ServiceMonitor", "PrometheusRule", "Probe", "ScrapeConfig", "Prometheus", "PrometheusAgent",
             "Alertmanager", "AlertmanagerConfig", "ThanosRuler",
@@ -195,13 +195,8 @@ _KINDS = Kinds(
         "cert-manager.io/*": ("Certificate", "Issuer", "ClusterIssuer"),
         "route.openshift.io/*": ("Route",),
     },
-    changing=dict.fromkeys(
-        ("Kustomization", "Component"),
-        (
-            "namePrefix", "nameSuffix", "patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "vars",
-            "components", "transformers", "generators", "helmCharts",
-        ),
-    ),
+    changing=dict.fromkeys(kustomization.KINDS, kustomization.changes_of),
+    telling=(CLUSTER_LABEL, PAUSED),
 )  # fmt: skip
 """What is read, and what may be passed over: the kinds of Strimzi and Kubernetes that hold no ACLs of Kafka."""
 
@@ -279,7 +274,7 @@ def _write_rule(rule: Sequence[AclBinding], out: TextIO) -> None:
 
 def _user(user: KafkaUser, reading: Reading) -> Iterator[Entry]:
     metadata, authentication, authorization = user.metadata, user.spec.authentication, user.spec.authorization
-    takes = reading.takes(Cluster((metadata.labels or {}).get(_CLUSTER_LABEL), metadata.namespace), metadata.line)
+    takes = reading.takes(Cluster((metadata.labels or {}).get(CLUSTER_LABEL), metadata.namespace), metadata.line)
     if isinstance(takes, Problem):
         yield metadata.line, [Problem(takes, ("metadata",))]
     elif takes:
@@ -297,17 +292,17 @@ def _problems(metadata: Metadata, labels: Mapping[str, str], annotations: Mappin
     name = metadata.name[:MAX_SHOWN]
     if _NAME.match(metadata.name) is None or len(metadata.name) > _MAX_NAME:
         yield Problem(f"`{name}` is not a Kubernetes name", ("metadata", "name"))
-    yield from misspelt(labels, [_CLUSTER_LABEL], "metadata", "labels")
-    yield from misspelt(annotations, [_PAUSED], "metadata", "annotations")
-    if _CLUSTER_LABEL in annotations:
-        yield Problem("not an annotation; it belongs to `metadata.labels`", ("metadata", "annotations", _CLUSTER_LABEL))
-    if _PAUSED in labels:
-        yield Problem("not a label; it belongs to `metadata.annotations`", ("metadata", "labels", _PAUSED))
-    paused = annotations.get(_PAUSED, "")
+    yield from misspelt(labels, [CLUSTER_LABEL], "metadata", "labels")
+    yield from misspelt(annotations, [PAUSED], "metadata", "annotations")
+    if CLUSTER_LABEL in annotations:
+        yield Problem("not an annotation; it belongs to `metadata.labels`", ("metadata", "annotations", CLUSTER_LABEL))
+    if PAUSED in labels:
+        yield Problem("not a label; it belongs to `metadata.annotations`", ("metadata", "labels", PAUSED))
+    paused = annotations.get(PAUSED, "")
     # As Java's Boolean.parseBoolean has it, by which Strimzi goes.
     if paused.lower() == "true" or has_template(paused):
         text = f"`{name}` is paused, so Strimzi does nothing with it; remove the annotation, or leave it out"
-        yield Problem(text, ("metadata", "annotations", _PAUSED))
+        yield Problem(text, ("metadata", "annotations", PAUSED))
 
 
 def _rule(principal: str, rule: _Rule) -> Iterator[Entry]:

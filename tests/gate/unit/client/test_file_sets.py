@@ -105,6 +105,33 @@ def test_a_kustomization_may_do_without_its_kind_unless_it_changes_what_the_othe
     ]
 
 
+def test_a_kustomization_says_of_which_cluster_the_users_beside_it_are(folder: Folder) -> None:
+    kind = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
+    for head in ("", kind):
+        for live, tried, place in (
+            ("namespace: live\n", "namespace: try\n", "namespace"),
+            ("commonLabels: {strimzi.io/cluster: live}\n", "commonLabels: {strimzi.io/cluster: try}\n", "commonLabels"),
+            (
+                "labels: [{pairs: {a: b}}, {pairs: {strimzi.io/cluster: live}}]\n",
+                "labels: [{pairs: {strimzi.io/cluster: try}}]\n",
+                "labels",
+            ),
+        ):
+            files = {"a_yaml": f"{head}resources: [c.yaml]\n{live}", "b_yaml": f"{head}resources: [d.yaml]\n{tried}"}
+            (found,) = problems(folder(c_yaml=user("shop"), d_yaml=user("web", operation="All"), **files))
+            assert f"`{place}`: it makes the resources of the cluster `" in found
+            wanted = read(folder(c_yaml=user("shop"), d_yaml=user("web"), **files), pass_over=frozenset({place}))
+            assert wanted.file_set.passed_over()[place] == 2
+            path = folder(c_yaml=user("shop"), d_yaml=user("web"), a_yaml=files["a_yaml"], b_yaml=files["a_yaml"])
+            assert len(read(path).acls) == 2
+    paused = f"{kind}commonAnnotations: {{strimzi.io/pause-reconciliation: 'true'}}\n"
+    assert "the users are paused" in problems(folder(user("shop"), b_yaml=paused))[0]
+    misspelt = f"{kind}patchs: [{{path: deny.yaml}}]\n"
+    assert problems(folder(user("shop"), b_yaml=misspelt)) == [
+        "b.yaml:3: `patchs`: there is no such field; did you mean `patches`?"
+    ]
+
+
 def test_files_that_all_have_no_acls_are_refused_one_by_one(folder: Folder) -> None:
     again = "if they are in another one, name it with --format"
     assert problems(folder(RIGHTLESS, "", TOPIC)) == [

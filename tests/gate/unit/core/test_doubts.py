@@ -56,7 +56,7 @@ def test_what_is_probably_meant_otherwise_is_told_with_the_way_out(subtests: pyt
         ({"resource_name": "x" * 250}, ["Kafka does not allow this name"]),
         ({"resource_name": ".."}, ["Kafka does not allow this name"]),
         ({"resource_name": " g", **GROUP}, ["begins or ends with white space"]),
-        ({"resource_name": "g\u200b", **GROUP}, ["`g\\u200b`", "invisible characters"]),
+        ({"resource_name": "g\u200b", **GROUP}, ['`"g\\u200b"`', "invisible characters"]),
         ({"resource_name": "user:bob", **USER}, ["is not `User:bob`"]),
         ({"resource_name": "bob", **USER}, ["write `User:bob`"]),
         ({"principal": "user:temp"}, ["`user:temp` is not `User:temp`"]),

@@ -118,10 +118,17 @@ def test_nothing_unseen_is_left() -> None:
             assert shown.isascii(), hex(code)
 
 
+def test_a_name_that_holds_the_text_of_an_escape_is_not_taken_for_an_escaped_one() -> None:
+    for odd in ("a  b", "a\u200bb", "a\nb", "\u043erders", "a\U000e0100b"):
+        literal = readable(odd).strip('"')
+        shown = {form(name).strip("`") for form in (readable, backticked) for name in (odd, literal)}
+        assert shown == {f'"{literal}"', literal}
+
+
 def test_a_name_in_a_sentence_is_in_backticks_and_in_quotes_only_if_its_ends_can_not_be_seen() -> None:
     assert backticked("User:a,User:b") == "`User:a,User:b`"
     assert backticked("User:shop ") == '`"User:shop "`'
-    assert backticked("a  b\u200b") == r"`a\x20\x20b\u200b`"
+    assert backticked("a  b\u200b") == r'`"a\x20\x20b\u200b"`'
     assert backticked("a`b") == '`"a`b"`'
     assert backticked("") == '`""`'
     assert backticked("x" * 300, 100) == f"`{'x' * 100}...`"

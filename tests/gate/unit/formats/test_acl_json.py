@@ -192,3 +192,16 @@ def _character(draw: random.Random, each: str) -> str:
 
 def test_fields_of_files_are_those_of_the_struct() -> None:
     assert {*GOOD} < {*JsonBinding.__struct_fields__} == {*WHOLE}
+
+
+def test_a_field_that_is_read_is_never_passed_over_whatever_else_is_in_the_file(subtests: pytest.Subtests) -> None:
+    one = raw(WHOLE)
+    for text, place in [
+        (one + b"\n" + one + b"\n", "host"),
+        (b"[" + one + b"]", "host"),
+        (b'{"bindings": [' + one + b"]}", "bindings.host"),
+    ]:
+        with subtests.test(text=text):
+            found = [each for _, each in entries(text, None, FileSet(pass_over=frozenset({place})))]
+            assert found
+            assert all(isinstance(each, list) and "Klamm reads this field" in each[0] for each in found)

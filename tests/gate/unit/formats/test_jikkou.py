@@ -241,6 +241,22 @@ def test_false_annotations_mean_nothing() -> None:
         assert bindings_of(text.encode()) == ACLS
 
 
+def test_what_says_something_of_acls_is_told_where_jikkou_does_not_look(subtests: pytest.Subtests) -> None:
+    for name in ("provider", "delete", "ignore", "Provider", "providers"):
+        with subtests.test(name=name):
+            (found,) = problems_of(ALICE.replace("labels: {}", f"labels: {{jikkou.io/{name}: live}}").encode())
+            assert f"`jikkou.io/{name}`: not a label; write `jikkou.io/" in found
+            for block in ("labels", "annotations"):
+                listed = (
+                    "apiVersion: kafka.jikkou.io/v1\nkind: KafkaPrincipalAuthorizationList\n"
+                    f"metadata: {{{block}: {{jikkou.io/{name}: live}}}}\nitems:\n- "
+                ) + indent(ALICE, "  ").lstrip(" -\n")
+                (found,) = problems_of(listed.encode())
+                assert f"`jikkou.io/{name}`: it says nothing about the items of a list" in found
+    (found,) = problems_of(ALICE.replace('managed-by-location: "./x.yaml"', "provider: [live]").encode())
+    assert "`jikkou.io/provider`: not a name" in found
+
+
 @pytest.mark.parametrize("other", ["strimzi", "jikkou"])
 def test_a_file_of_two_tools_is_told_whichever_reads_it(other: str) -> None:
     user = (
