@@ -56,7 +56,7 @@ _WITH_COMMAS = frozenset({ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID, Res
 
 _BEGINS_PRINCIPAL = re.compile(r"\s*\w+:")
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#|\$\{")
-_NEEDS_QUOTES = re.compile(rf'[",;\t\r\n]|\A\s|\s\Z|\A\Z|{_TEMPLATE.pattern}')
+_NEEDS_QUOTES = re.compile(rf'[",;\t\r\n]|\A[\s#]|\s\Z|\A\Z|{_TEMPLATE.pattern}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +263,8 @@ def _text(column: str, cell: CsvField, *, has_marks: bool) -> str | Problem:
 
 def _fault_of_bare(text: str) -> str | None:
     """Why a text needs quotes, or is none."""
+    if text.startswith("#"):
+        return "a comment, which CSV has none of? Remove the line, or quote the field if its text begins so"
     if text != text.strip():
         return "white space at its start or end; remove it, or quote the field if it belongs there"
     if text.count('"') % 2:

@@ -60,7 +60,7 @@ def _clusters(name: str, value: Value, line: int, reading: Reading) -> Iterator[
         cluster = Cluster(label)
     else:
         return
-    conflict = reading.files.conflict(cluster, f"{reading.file}:{line}" if reading.file else f"line {line}")
+    conflict = reading.files.conflict(cluster, reading.place(line))
     if conflict is not None:
         first, place = conflict
         yield (

@@ -53,6 +53,7 @@ class FileSet:
         """The last reading of each file, by its name."""
         self._said: dict[str, tuple[Cluster, str]] = {}
         """The first cluster that said its name, and that said its namespace, and where."""
+        self._configured: dict[str, tuple[object, str]] = {}
 
     def reading(self, file: str) -> "Reading":
         """Begins to read this file, perhaps once more."""
@@ -66,6 +67,11 @@ class FileSet:
             if getattr(first, part) != getattr(cluster, part):
                 return said
         return None
+
+    def configured(self, name: str, value: object, place: str) -> str | None:
+        """Where the files configure what has this name in another way; None if they do it alike, or here only."""
+        first, its_place = self._configured.setdefault(name, (value, place))
+        return None if place == its_place or (first == value and value is not None) else its_place
 
     def passed_over(self) -> Counter[str]:
         """What was passed over by name, in all files: how often each kind, type, block or field was."""
@@ -114,6 +120,9 @@ class Reading:
     _says_cluster: bool = False
     _refused: set[Cluster] = field(default_factory=set)
 
+    def place(self, line: int) -> str:
+        return f"{self.file}:{line}" if self.file else f"line {line}"
+
     def passes_over(self, place: Place) -> bool:
         """Whether a person said to pass this field over."""
         if not self.files.pass_over:
@@ -144,7 +153,7 @@ class Reading:
                 said = "namespace" if unsaid == ["namespace"] else "cluster"
                 return _unsaid(said, wanted)
         # INVARIANT: also of the wanted name there is but one cluster: `live` may be in two namespaces.
-        conflict = self.files.conflict(cluster, f"{self.file}:{line}" if self.file else f"line {line}")
+        conflict = self.files.conflict(cluster, self.place(line))
         if conflict is None:
             return True
         self._refused.add(cluster)

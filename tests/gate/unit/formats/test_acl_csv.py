@@ -322,3 +322,12 @@ def test_whatever_looks_like_a_formula_is_read_back(bindings: list[AclBinding]) 
     assert bindings_of(raw, FORMAT) == bindings
     for row in csv.reader(io.StringIO(raw.decode(), newline=""), strict=True):
         assert not any(cell.startswith(tuple("=+-@\uff1d\t\r\n")) for cell in row)
+
+
+def test_a_line_that_looks_like_a_comment_is_no_acl_of_another_principal() -> None:
+    header = b"Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host\n"
+    (problem,) = problems_of(header + b"#User:a,TOPIC,LITERAL,orders,READ,DENY,*\n", FORMAT)
+    assert problem.startswith("2: `Principal`: a comment, which CSV has none of?")
+    (quoted,) = bindings_of(header + b'"#User:a",TOPIC,LITERAL,orders,READ,DENY,*\n')
+    assert quoted.principal == "#User:a"
+    assert b'"#User:a"' in written(FORMAT, [quoted])

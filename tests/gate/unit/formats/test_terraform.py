@@ -299,6 +299,25 @@ def test_resources_of_two_providers_are_refused() -> None:
     assert len(bindings_of(in_json({"kafka_acl": {"a": {**FIELDS, "provider": "kafka"}, "b": FIELDS}}))) == 2
 
 
+def test_two_root_modules_may_not_configure_one_provider_for_two_clusters() -> None:
+    def module(servers: str, name: str) -> bytes:
+        provider = {"kafka": {"bootstrap_servers": [servers]}}
+        return json.dumps({"provider": provider, "resource": {"kafka_acl": {name: fields(name)}}}).encode()
+
+    def told(*modules: bytes) -> list[str]:
+        files = FileSet()
+        every = [read_entries(Source(io.BytesIO(each)), files.reading(f"{at}.tf.json")) for at, each in enumerate(modules)]
+        return [str(each) for entries in every for _, found in entries if isinstance(found, list) for each in found]
+
+    assert told(module("live:9092", "a"), module("live:9092", "b")) == []
+    (conflict,) = told(module("live:9092", "a"), module("try:9092", "b"))
+    assert conflict == (
+        "`kafka`: `kafka` is configured in 0.tf.json:1 in another way, so the ACLs may be of two clusters; give the "
+        "files of one root module"
+    )
+    assert len(told(module("${var.servers}", "a"), module("${var.servers}", "b"))) == 1
+
+
 def test_resources_of_one_provider_are_read() -> None:
     files = FileSet(of_cluster="kafka.live")
     raw = in_json({"kafka_acl": {"a": {**FIELDS, "provider": "kafka.live", "resource_name": "x"}, "b": FIELDS}})
