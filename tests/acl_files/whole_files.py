@@ -1,5 +1,6 @@
 """Right files that have, together, all blocks of each format that is JSON or YAML."""
 
+import re
 from typing import NamedTuple
 
 from tests.acl_files.trees import Tree, json_tree, yaml_trees
@@ -19,6 +20,7 @@ _RPK_FILTER = (
     '{"principal": "", "host": "", "resource_type": "ANY", "resource_name": "", "resource_pattern_type": "ANY", '
     '"operation": "ANY", "permission": "ANY", "message": ""}'
 )
+_RPK_LIST = f'{{"filters": [{_RPK_FILTER}], "matches": [{_RPK}]}}'
 _METADATA = """
   name: shop
   namespace: kafka
@@ -114,7 +116,8 @@ WHOLE = {
     "klamm-array": Whole("klamm", "json", json_tree(f"[{_KLAMM}]")),
     "klamm-yaml": Whole("klamm", "yaml", json_tree(f'{{"bindings": [{_KLAMM}]}}')),
     "jsonl": Whole("jsonl", "line", json_tree(_KLAMM)),
-    "rpk": Whole("rpk", "json", json_tree(f'{{"filters": [{_RPK_FILTER}], "matches": [{_RPK}]}}')),
+    "rpk": Whole("rpk", "json", json_tree(_RPK_LIST)),
+    "rpk-yaml": Whole("rpk", "yaml", json_tree(re.sub(r"(?<=resource)_|(?<=pattern)_", "", _RPK_LIST))),
     "confluent": Whole(
         "confluent", "json", json_tree(f'{{"kind": "KafkaAclList", "metadata": {_LINKS}, "data": [{_CONFLUENT}]}}')
     ),
