@@ -348,6 +348,7 @@ WHOLE_PLAN = {
     "variables": {"a": {"value": "b"}},
     "resource_changes": [{"address": "kafka_acl.a", "change": {"actions": ["create"], "after": VALUES}}],
     "resource_drift": [], "deferred_changes": [], "output_changes": {}, "relevant_attributes": [], "checks": [],
+    "condition_results": [],
     "prior_state": {"format_version": "1.0", "values": {"root_module": {}}}, "timestamp": "2026-11-28T00:00:00Z",
     "applyable": True, "complete": True, "errored": False,
 }  # fmt: skip
