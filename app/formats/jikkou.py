@@ -25,7 +25,8 @@ KIND = "KafkaPrincipalAuthorization"
 _GROUP = "kafka.jikkou.io/"
 _GROUPS = ".jikkou.io"
 _VERSION = f"{_GROUP}v1beta2"
-_LISTS = (f"{KIND}List", "ResourceList", "GenericResourceList", "List")
+_LISTS = (f"{KIND}List", "KafkaTopicAuthorizationList", "ResourceList", "GenericResourceList", "List")
+"""The second is what `jikkou get kafkaprincipalauthorizations --list` prints in 0.31 to 0.35."""
 _MEANT_OTHERWISE = ("jikkou.io/delete", "jikkou.io/ignore")
 _PROVIDER = "jikkou.io/provider"
 _ANNOTATIONS = (
@@ -102,7 +103,7 @@ _KINDS = Kinds(
         "core.jikkou.io/*": ("ConfigMap",),
         f"{_GROUP}*": (
             "KafkaTopic", "KafkaClientQuota", "KafkaBroker", "KafkaConsumerGroup", "KafkaShareGroup",
-            "KafkaTableRecord", "KafkaConnector",
+            "KafkaTableRecord", "KafkaConnector", "KafkaUser",
         ),
         "schemaregistry.jikkou.io/*": ("SchemaRegistrySubject",),
         "aws.jikkou.io/*": ("AwsGlueSchema",),
