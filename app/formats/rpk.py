@@ -87,13 +87,16 @@ def read_rpk(source: Source, reading: Reading) -> Iterator[Entry]:
     for document in source.documents():
         if is_null(document):
             continue
-        listing, acl = (RpkYamlListing, _YamlAcl) if _is_yaml(document) else (RpkListing, _Acl)
+        is_yaml = _is_yaml(document)
         try:
-            yield from _failed(read_shape(listing, document, reading))
+            if is_yaml:
+                yield from _failed(read_shape(RpkYamlListing, document, reading).filters)
+            else:
+                yield from _failed(read_shape(RpkListing, document, reading).filters)
         except Refused as refused:
             yield from refused.entries()
         if isinstance(document, Fields):
-            yield from read_each(fields_of(document).get(_MATCHES), partial(_entry, reading, listing, acl))
+            yield from read_each(fields_of(document).get(_MATCHES), partial(_entry, reading, is_yaml=is_yaml))
 
 
 def write_rpk(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -111,15 +114,19 @@ def _is_yaml(document: Value) -> bool:
     return any(isinstance(each, Fields) and not _ONLY_IN_YAML.isdisjoint(fields_of(each)) for each in firsts)
 
 
-def _failed(listing: RpkListing | RpkYamlListing) -> Iterator[Entry]:
-    for each in listing.filters or ():
+def _failed(filters: Sequence[_Filter] | None) -> Iterator[Entry]:
+    for each in filters or ():
         if each.message:
             text = f"one of them failed ({each.message[:MAX_SHOWN]}), so ACLs may be missing; list them again"
             yield each.line, [Problem(text, ("filters",))]
 
 
-def _entry(reading: Reading, listing: type[RpkListing | RpkYamlListing], acl: type[_Acl], value: Value) -> Entry:
-    found = read_shape(acl, value, reading, (_MATCHES,), within=listing)
+def _entry(reading: Reading, value: Value, *, is_yaml: bool) -> Entry:
+    found: _Acl
+    if is_yaml:
+        found = read_shape(_YamlAcl, value, reading, (_MATCHES,), within=RpkYamlListing)
+    else:
+        found = read_shape(_Acl, value, reading, (_MATCHES,), within=RpkListing)
     if found.principal.startswith(_ROLE):
         # To Kafka it would be a principal that nobody is, and a DENY of a role would deny nobody.
         text = "a role of Redpanda, which Kafka does not have; write its ACLs out for each of its members"
