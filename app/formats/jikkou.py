@@ -35,7 +35,8 @@ KIND = "KafkaPrincipalAuthorization"
 _GROUP = "kafka.jikkou.io/"
 _GROUPS = ".jikkou.io"
 _VERSION = f"{_GROUP}v1beta2"
-_LISTS = (f"{KIND}List", "ResourceList", "GenericResourceList", "List")
+_LISTS = (f"{KIND}List", "KafkaTopicAuthorizationList", "ResourceList", "GenericResourceList", "List")
+"""The second is what `jikkou get kafkaprincipalauthorizations --list` prints in 0.31 to 0.35."""
 _MEANT_OTHERWISE = ("jikkou.io/delete", "jikkou.io/ignore")
 _PROVIDER = "jikkou.io/provider"
 _TELLING = (*_MEANT_OTHERWISE, _PROVIDER)
@@ -112,7 +113,7 @@ _KINDS = Kinds(
         "core.jikkou.io/*": ("ConfigMap",),
         f"{_GROUP}*": (
             "KafkaTopic", "KafkaClientQuota", "KafkaBroker", "KafkaConsumerGroup", "KafkaShareGroup",
-            "KafkaTableRecord", "KafkaConnector",
+            "KafkaTableRecord", "KafkaConnector", "KafkaUser",
         ),
         "schemaregistry.jikkou.io/*": ("SchemaRegistrySubject",),
         "aws.jikkou.io/*": ("AwsGlueSchema",),

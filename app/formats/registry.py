@@ -70,6 +70,7 @@ def _bare(write: Callable[[Sequence[AclBinding], TextIO], None]) -> Callable[[Se
     return lambda acls, out: write([each.binding for each in acls], out)
 
 
+_TEMPLATE_SIGNS = (b"{{", b"{%", b"{#")
 _STRANGERS = (
     (b"\xff\xfe", "is UTF-16; save it as UTF-8"),
     (b"\xfe\xff", "is UTF-16; save it as UTF-8"),
@@ -77,6 +78,7 @@ _STRANGERS = (
     (b"\xfd7zXZ", "is compressed with xz; decompress it first"),
     (b"BZh", "is compressed with bzip2; decompress it first"),
     (b"\x28\xb5\x2f\xfd", "is compressed with zstd; decompress it first"),
+    *((sign, "looks like a template that nothing has filled in; give what is made of it") for sign in _TEMPLATE_SIGNS),
 )
 _TABLES = {
     "is a table of Confluent's CLI, which wraps names, trims them and may leave the host out; list the ACLs with "

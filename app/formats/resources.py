@@ -16,7 +16,18 @@ from app.formats.shape_faults import Refused
 from app.formats.shape_reader import read_shape
 from app.formats.shapes import PassedOver, Prose, Raw, Shape, Single, as_text
 from app.formats.source import Source
-from app.formats.yaml_documents import Fields, Items, Scalar, Value, fields_of, is_null, is_text, line_of
+from app.formats.yaml_documents import (
+    Fields,
+    Items,
+    Scalar,
+    Value,
+    fields,
+    fields_of,
+    is_null,
+    is_text,
+    line_of,
+    scalar,
+)
 
 _S = TypeVar("_S", bound=Shape)
 
@@ -137,6 +148,12 @@ class Kinds:
         one = kind.removesuffix("List")
         return self.has(self.lists, version, kind) or (one != kind and self.has(self.passed_over, version, one))
 
+    def kind_of_items(self, version: str, kind: str) -> str:
+        """Of what kind all items of this list are; empty if each says it."""
+        one = kind.removesuffix("List")
+        is_known = one != kind and (self.has(self.read, version, one) or self.has(self.passed_over, version, one))
+        return one if is_known else ""
+
     def refusal(self, kind: str) -> str:
         """Why a resource of this kind is refused, with the kind that was probably meant."""
         every = {
@@ -230,9 +247,27 @@ def _unlisted(document: Value, kinds: Kinds, reading: Reading) -> Iterator[Value
         return
     if found.metadata is not None and (problems := list(found.metadata.problems(kinds.telling))):
         yield found.metadata.line, problems
+    of_one_kind = kinds.kind_of_items(found.api_version, found.kind)
     for item in found.items:
-        # A list in a list could nest without end.
-        yield (line_of(item), [Problem("a list within a list; give its items")]) if _is_list(item, kinds) else item
+        if _is_list(item, kinds):
+            # A list in a list could nest without end.
+            yield line_of(item), [Problem("a list within a list; give its items")]
+        else:
+            yield _as_the_list_says(item, found.api_version, of_one_kind) if of_one_kind else item
+
+
+def _as_the_list_says(item: Value, version: str, kind: str) -> Value:
+    """The items of a list of one kind may leave out what they are."""
+    if not isinstance(item, Fields):
+        return item
+    names = fields_of(item).keys()
+    line = line_of(item)
+    left_out = [
+        (scalar(name, line), scalar(text, line))
+        for name, text in (("apiVersion", version), ("kind", kind))
+        if name not in names and nearest(name, names) is None
+    ]
+    return fields([*left_out, *item.value], line) if left_out else item
 
 
 def _is_list(value: Value, kinds: Kinds) -> bool:

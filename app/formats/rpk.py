@@ -1,4 +1,7 @@
-"""ACLs as Redpanda's rpk lists them for programs: `rpk security acl list --format json`, or yaml."""
+"""ACLs as Redpanda's rpk lists them for programs: `rpk security acl list --format json`, or yaml.
+
+In YAML rpk prints the names of its fields without `_`: `resourcetype`.
+"""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -12,7 +15,7 @@ from app.formats.shape_faults import Refused
 from app.formats.shape_reader import read_each, read_shape
 from app.formats.shapes import Each, OperationWord, PatternTypeWord, PermissionTypeWord, ResourceTypeWord, Shape
 from app.formats.source import Outline, Source
-from app.formats.yaml_documents import Fields, Value, fields_of, is_null
+from app.formats.yaml_documents import Fields, Items, Value, fields_of, is_null
 
 _CALLED = {"pattern_type": "resource_pattern_type", "permission_type": "permission"}
 _ROLE = "RedpandaRole:"
@@ -29,6 +32,16 @@ class _Acl(Shape):
     permission: PermissionTypeWord
 
 
+def _without_underscores(name: str) -> str:
+    return name.replace("_", "")
+
+
+class _YamlAcl(_Acl, rename=_without_underscores):
+    resource_type: ResourceTypeWord
+    resource_name: str
+    resource_pattern_type: PatternTypeWord
+
+
 class _Filter(Shape):
     """What was asked for, which says nothing of an ACL, and how that failed."""
 
@@ -42,11 +55,27 @@ class _Filter(Shape):
     permission: str | None = None
 
 
+class _YamlFilter(_Filter, rename=_without_underscores):
+    resource_type: str | None = None
+    resource_name: str | None = None
+    resource_pattern_type: str | None = None
+
+
 class RpkListing(Shape):
-    """What `rpk security acl list` prints for programs."""
+    """What `rpk security acl list --format json` prints."""
 
     filters: list[_Filter] | None = None
     matches: Each[_Acl] | None = None
+
+
+class RpkYamlListing(Shape):
+    """What it prints with `--format yaml`."""
+
+    filters: list[_YamlFilter] | None = None
+    matches: Each[_YamlAcl] | None = None
+
+
+_ONLY_IN_YAML = frozenset(_YamlAcl.__struct_encode_fields__) - frozenset(_Acl.__struct_encode_fields__)
 
 
 def is_rpk(outline: Outline) -> bool:
@@ -58,12 +87,16 @@ def read_rpk(source: Source, reading: Reading) -> Iterator[Entry]:
     for document in source.documents():
         if is_null(document):
             continue
+        is_yaml = _is_yaml(document)
         try:
-            yield from _failed(read_shape(RpkListing, document, reading))
+            if is_yaml:
+                yield from _failed(read_shape(RpkYamlListing, document, reading).filters)
+            else:
+                yield from _failed(read_shape(RpkListing, document, reading).filters)
         except Refused as refused:
             yield from refused.entries()
         if isinstance(document, Fields):
-            yield from read_each(fields_of(document).get(_MATCHES), partial(_acl, reading))
+            yield from read_each(fields_of(document).get(_MATCHES), partial(_entry, reading, is_yaml=is_yaml))
 
 
 def write_rpk(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -74,15 +107,26 @@ def write_rpk(bindings: Sequence[AclBinding], out: TextIO) -> None:
     write_json_list(_MATCHES, lines, out)
 
 
-def _failed(listing: RpkListing) -> Iterator[Entry]:
-    for each in listing.filters or ():
+def _is_yaml(document: Value) -> bool:
+    """Whether its first ACL or filter has the names that rpk prints in YAML; other tools may make YAML of its JSON."""
+    lists = fields_of(document).values() if isinstance(document, Fields) else ()
+    firsts = [each.value[0] for each in lists if isinstance(each, Items) and each.value]
+    return any(isinstance(each, Fields) and not _ONLY_IN_YAML.isdisjoint(fields_of(each)) for each in firsts)
+
+
+def _failed(filters: Sequence[_Filter] | None) -> Iterator[Entry]:
+    for each in filters or ():
         if each.message:
             text = f"one of them failed ({each.message[:MAX_SHOWN]}), so ACLs may be missing; list them again"
             yield each.line, [Problem(text, ("filters",))]
 
 
-def _acl(reading: Reading, value: Value) -> Entry:
-    found = read_shape(_Acl, value, reading, (_MATCHES,), within=RpkListing)
+def _entry(reading: Reading, value: Value, *, is_yaml: bool) -> Entry:
+    found: _Acl
+    if is_yaml:
+        found = read_shape(_YamlAcl, value, reading, (_MATCHES,), within=RpkYamlListing)
+    else:
+        found = read_shape(_Acl, value, reading, (_MATCHES,), within=RpkListing)
     if found.principal.startswith(_ROLE):
         # To Kafka it would be a principal that nobody is, and a DENY of a role would deny nobody.
         text = "a role of Redpanda, which Kafka does not have; write its ACLs out for each of its members"

@@ -329,8 +329,8 @@ def _pattern(resource: _Resource, problems: list[Problem]) -> tuple[str, str]:
     name = None if resource.name is UNSET else resource.name
     pattern_type = resource.pattern_type or PatternType.LITERAL.name
     if resource.type == ResourceType.CLUSTER.name:
-        # Strimzi passes both over, whatever they are.
-        if name not in (None, CLUSTER_NAME) or pattern_type != PatternType.LITERAL.name:
+        # Strimzi passes both over, whatever they are. With any other name the type may be wrong.
+        if name not in (None, CLUSTER_NAME, WILDCARD) or pattern_type != PatternType.LITERAL.name:
             problems.append(Problem("a cluster has neither name nor patternType; remove them", ("resource",)))
         return CLUSTER_NAME, PatternType.LITERAL.name
     if name is None:

@@ -33,6 +33,7 @@ from app.formats.terraform_acls import (
     PatternTypeWord,
     refusal_of_acls_in,
     refusal_of_type,
+    second_cluster,
 )
 from app.formats.terraform_show import is_shown, read_shown
 from app.formats.yaml_documents import Fields, Items, Value, fields, fields_of, line_of, scalar
@@ -362,7 +363,7 @@ def _pass_over(found: _Configuration, reading: Reading) -> Iterator[Entry]:
     """Counts what is passed over by name. Yields what can't be."""
     for named in found.provider:
         if DEFAULT_PROVIDER in named.bodies:
-            yield from _second_cluster(named.bodies[DEFAULT_PROVIDER], reading)
+            yield from second_cluster(named.bodies[DEFAULT_PROVIDER], reading)
     for block, some in (("data", found.data), ("ephemeral", found.ephemeral), ("action", found.action)):
         for types in some:
             for kind, resources in types.items():
@@ -379,32 +380,6 @@ def _pass_over(found: _Configuration, reading: Reading) -> Iterator[Entry]:
         "removed": len(found.removed),
     }
     reading.passed_over.update({name: number for name, number in numbers.items() if number})
-
-
-def _second_cluster(bodies: Value, reading: Reading) -> Iterator[Entry]:
-    """Two root modules may configure the provider for two clusters by the same name."""
-    for body in bodies.value if isinstance(bodies, Items) else [bodies]:
-        configured = _plain(body)
-        alias = fields_of(body).get("alias") if isinstance(body, Fields) else None
-        name = DEFAULT_PROVIDER if alias is None else f"{DEFAULT_PROVIDER}.{alias.value}"
-        elsewhere = reading.files.configured(name, configured, reading.place(line_of(body)))
-        if elsewhere is not None:
-            text = (
-                f"`{name[:MAX_SHOWN]}` is configured in {elsewhere} in another way, so the ACLs may be of two clusters; "
-                "give the files of one root module"
-            )
-            yield line_of(body), [Problem(text, ("provider", DEFAULT_PROVIDER))]
-
-
-def _plain(value: Value) -> object:
-    """What can be compared; None if only Terraform can tell what it is."""
-    if isinstance(value, Fields):
-        pairs = {key.value: _plain(each) for key, each in value.value if key.value != _COMMENT}
-        return None if None in pairs.values() else pairs
-    if isinstance(value, Items):
-        some = [_plain(each) for each in value.value]
-        return None if None in some else some
-    return None if TEMPLATE.search(value.value) else (value.tag, value.value)
 
 
 def _number(blocks: _Named) -> int:

@@ -5,18 +5,18 @@ the operations on tokens and transactions that Kafka got later.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, TypeAlias
 
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType
 from app.core.spelling import nearest
-from app.formats.acl_entries import MAX_SHOWN, Problem, acl_of
-from app.formats.reading import Place
+from app.formats.acl_entries import MAX_SHOWN, Entry, Problem, acl_of
+from app.formats.reading import Place, Reading
 from app.formats.shape_faults import Fault
 from app.formats.shapes import Shape, as_text, no_such_word
 from app.formats.words import spellings
-from app.formats.yaml_documents import Fields, Items, Scalar, Value, line_of
+from app.formats.yaml_documents import Fields, Items, Scalar, Value, fields_of, line_of
 
 KIND = "kafka_acl"
 DEFAULT_PROVIDER = "kafka"
@@ -116,3 +116,29 @@ def within(problems: Sequence[Problem], resource: str) -> list[Problem]:
         Problem(f"{each.removeprefix(f'`{each.place[-1][:MAX_SHOWN]}`: ') if each.place else each}{text}", each.place)
         for each in problems
     ]
+
+
+def second_cluster(bodies: Value, reading: Reading) -> Iterator[Entry]:
+    """Two root modules may configure the provider for two clusters by the same name."""
+    for body in bodies.value if isinstance(bodies, Items) else [bodies]:
+        configured = _plain(body)
+        alias = fields_of(body).get("alias") if isinstance(body, Fields) else None
+        name = DEFAULT_PROVIDER if alias is None else f"{DEFAULT_PROVIDER}.{alias.value}"
+        elsewhere = reading.files.configured(name, configured, reading.place(line_of(body)))
+        if elsewhere is not None:
+            text = (
+                f"`{name[:MAX_SHOWN]}` is configured in {elsewhere} in another way, so the ACLs may be of two "
+                "clusters; give the files of one root module"
+            )
+            yield line_of(body), [Problem(text, ("provider", DEFAULT_PROVIDER))]
+
+
+def _plain(value: Value) -> object:
+    """What can be compared; None if only Terraform can tell what it is."""
+    if isinstance(value, Fields):
+        pairs = {key.value: _plain(each) for key, each in value.value if key.value != "//"}
+        return None if None in pairs.values() else pairs
+    if isinstance(value, Items):
+        some = [_plain(each) for each in value.value]
+        return None if None in some else some
+    return None if TEMPLATE.search(value.value) else (value.tag, value.value)

@@ -53,6 +53,7 @@ class _Plan(Shape):
     resource_drift: PassedOver = None
     output_changes: PassedOver = None
     relevant_attributes: PassedOver = None
+    condition_results: PassedOver = None
     action_invocations: PassedOver = None
     deferred_action_invocations: PassedOver = None
     checks: PassedOver = None

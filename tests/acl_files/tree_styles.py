@@ -106,6 +106,15 @@ def _rpk_list(trees: list[Tree], _: random.Random) -> list[Tree]:
     return [Map([("filters", [Map([*filters, ("message", "")])]), ("matches", _inner(trees[0]))])]
 
 
+def _rpk_in_yaml(trees: list[Tree], _: random.Random) -> list[Tree]:
+    """With the names of its fields in YAML."""
+    acls = [
+        Map((name.replace("_", ""), value) for name, value in (each if isinstance(each, Map) else ()))
+        for each in _inner(trees[0])
+    ]
+    return [Map([("filters", []), ("matches", list(acls))])]
+
+
 def _kafka_acl_list(trees: list[Tree], _: random.Random) -> list[Tree]:
     about = Map([("self", "http://rest:8082/v3/clusters/c-1/acls"), ("next", None)])
     items = [
@@ -225,7 +234,7 @@ def _module(trees: list[Tree]) -> Map:
 
 IN_TREES: Mapping[str, Drawn] = {
     "klamm": _of_trees(wraps={"its writer's": _as_it_is, "array": _array, "whole body": _body}),
-    "rpk": _of_trees(wraps={"its writer's": _as_it_is, "with filters": _rpk_list}),
+    "rpk": _of_trees(wraps={"its writer's": _as_it_is, "with filters": _rpk_list, "as in YAML": _rpk_in_yaml}),
     "confluent": _of_trees(wraps={"its writer's": _as_it_is, "array": _array, "KafkaAclList": _kafka_acl_list}),
     "jikkou": _of_trees(
         is_yaml=True,

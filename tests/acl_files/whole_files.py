@@ -1,5 +1,6 @@
 """Right files that have, together, all blocks of each format that is JSON or YAML."""
 
+import re
 from typing import NamedTuple
 
 from tests.acl_files.trees import Tree, json_tree, yaml_trees
@@ -19,6 +20,7 @@ _RPK_FILTER = (
     '{"principal": "", "host": "", "resource_type": "ANY", "resource_name": "", "resource_pattern_type": "ANY", '
     '"operation": "ANY", "permission": "ANY", "message": ""}'
 )
+_RPK_LIST = f'{{"filters": [{_RPK_FILTER}], "matches": [{_RPK}]}}'
 _METADATA = """
   name: shop
   namespace: kafka
@@ -114,16 +116,15 @@ WHOLE = {
     "klamm-array": Whole("klamm", "json", json_tree(f"[{_KLAMM}]")),
     "klamm-yaml": Whole("klamm", "yaml", json_tree(f'{{"bindings": [{_KLAMM}]}}')),
     "jsonl": Whole("jsonl", "line", json_tree(_KLAMM)),
-    "rpk": Whole("rpk", "json", json_tree(f'{{"filters": [{_RPK_FILTER}], "matches": [{_RPK}]}}')),
+    "rpk": Whole("rpk", "json", json_tree(_RPK_LIST)),
+    "rpk-yaml": Whole("rpk", "yaml", json_tree(re.sub(r"(?<=resource)_|(?<=pattern)_", "", _RPK_LIST))),
     "confluent": Whole(
         "confluent", "json", json_tree(f'{{"kind": "KafkaAclList", "metadata": {_LINKS}, "data": [{_CONFLUENT}]}}')
     ),
     "confluent-one": Whole("confluent", "json", json_tree(_CONFLUENT)),
     "confluent-yaml": Whole("confluent", "yaml", [json_tree(f'{{{_BINDING}"permission": "DENY"}}')]),
     "jikkou": Whole("jikkou", "yaml", yaml_trees(_JIKKOU)[0]),
-    "jikkou-list": Whole(
-        "jikkou", "json", yaml_trees(_list_of("kafka.jikkou.io/v1beta2", "KafkaPrincipalAuthorizationList", _JIKKOU))[0]
-    ),
+    "jikkou-list": Whole("jikkou", "json", yaml_trees(_list_of("core.jikkou.io/v1beta2", "ResourceList", _JIKKOU))[0]),
     "strimzi": Whole("strimzi", "yaml", yaml_trees(_STRIMZI)[0]),
     "strimzi-list": Whole("strimzi", "json", yaml_trees(_list_of("v1", "List", _STRIMZI))[0]),
     "terraform": Whole("terraform", "json", json_tree(_TERRAFORM)),

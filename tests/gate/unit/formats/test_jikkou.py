@@ -74,6 +74,38 @@ def test_documents_and_lists_are_recognised_and_read(subtests: pytest.Subtests) 
                 assert bindings_of(f"---\n{alice}---\n{listed}---\n{TOPIC}".encode()) == ACLS * 2
 
 
+def test_items_of_a_list_of_one_kind_may_leave_out_what_they_are(subtests: pytest.Subtests) -> None:
+    body = ALICE.partition("\n")[2].partition("\n")[2]
+    topics = (
+        "apiVersion: kafka.jikkou.io/v1\nkind: KafkaTopicList\nitems:\n- metadata: {name: t}\n- metadata: {name: u}\n"
+    )
+    listed = "apiVersion: kafka.jikkou.io/v1\nkind: KafkaPrincipalAuthorizationList\nitems:\n"
+    item = f"- {indent(body, '  ').lstrip()}"
+    files = FileSet()
+    found = entries(f"{topics}---\n{listed}{item}".encode(), None, files)
+    assert [each.binding for _, each in found if isinstance(each, NewAcl)] == ACLS
+    assert files.passed_over() == {"KafkaTopic": 2}
+    for text, problem in [
+        (
+            listed.replace("kind: KafkaPrincipalAuthorizationList", "kind: ResourceList") + item,
+            "4: `apiVersion`: the f",
+        ),
+        (listed + item.replace("- metadata", "- knd: KafkaTopic\n  metadata"), "4: `knd`: there is no such field; did"),
+        (listed + item.replace("- metadata", "- kind: KafkaTopik\n  metadata"), "4: `kafka.jikkou.io/v1` `KafkaTopik`"),
+        (
+            topics.replace("- metadata: {name: t}", f"{item.rstrip()}"),
+            "4: `kind`: a KafkaTopic has no ACLs, but this one",
+        ),
+    ]:
+        with subtests.test(problem=problem):
+            assert problems_of(text.encode())[0].startswith(problem), problems_of(text.encode())
+
+
+def test_the_list_that_jikkou_0_31_to_0_35_prints_is_read() -> None:
+    head = "apiVersion: kafka.jikkou.io/v1beta2\nkind: KafkaTopicAuthorizationList\nitems:\n- "
+    assert bindings_of(f"{head}{indent(ALICE, '  ').lstrip()}".encode()) == ACLS
+
+
 def test_it_is_written_a_document_each() -> None:
     other = AclBinding(
         ResourceType.TOPIC, "t", PatternType.LITERAL, "User:é", "::1", AclOperation.ALL, AclPermissionType.ALLOW
@@ -169,6 +201,7 @@ def test_kinds_without_acls_are_passed_over_by_name_and_counted(subtests: pytest
         ("kafka", "KafkaTopic"),
         ("kafka", "KafkaClientQuota"),
         ("kafka", "KafkaConnector"),
+        ("kafka", "KafkaUser"),
         ("core", "ConfigMap"),
         ("schemaregistry", "SchemaRegistrySubject"),
         ("iceberg", "IcebergTable"),

@@ -42,6 +42,42 @@ def test_a_listing_is_recognised_and_read(value: object) -> None:
     assert bindings_of(raw(value)) == [ACL]
 
 
+IN_YAML = """\
+filters: []
+matches:
+    - principal: User:bar
+      host: '*'
+      resourcetype: TRANSACTIONAL_ID
+      resourcename: tx-
+      resourcepatterntype: PREFIXED
+      operation: WRITE
+      permission: DENY
+
+"""
+
+
+def test_in_yaml_rpk_prints_names_without_underscores() -> None:
+    assert recognised(IN_YAML.encode()) is FORMAT
+    assert bindings_of(IN_YAML.encode()) == [ACL]
+    made_of_json = yaml.safe_dump({"matches": [FIELDS]}).encode()
+    assert recognised(made_of_json) is FORMAT
+    assert bindings_of(made_of_json) == [ACL]
+
+
+def test_what_is_wrong_in_yaml_is_told_with_the_names_there(subtests: pytest.Subtests) -> None:
+    for old, new, problem in [
+        ("resourcetype:", "resourcetyp:", "5: `resourcetyp`: there is no such field; did you mean `resourcetype`?"),
+        ("resourcename:", "resource_name:", "6: `resource_name`: there is no such field; did you mean `resourcename`?"),
+        ("PREFIXED", "MATCH", "7: `resourcepatterntype`: `MATCH` is not a value that Kafka knows"),
+        ("      resourcename: tx-\n", "", "3: `resourcename`: the field is missing"),
+        ("[]\n", "[{resourcetype: ANY, message: TIMEOUT}]\n", "1: `filters`: one of them failed (TIMEOUT)"),
+    ]:
+        with subtests.test(problem=problem):
+            problems = problems_of(IN_YAML.replace(old, new).encode(), FORMAT)
+            assert len(problems) == 1
+            assert problems[0].startswith(problem), problems
+
+
 def test_it_is_written_as_rpk_lists_it() -> None:
     assert json.loads(written(FORMAT, [ACL])) == {"matches": [{name: FIELDS[name] for name in FIELDS}]}
 

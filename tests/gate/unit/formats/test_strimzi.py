@@ -247,6 +247,23 @@ def test_it_is_written_a_user_each_with_rules_that_share_what_they_can() -> None
     )
 
 
+def test_a_rule_on_the_cluster_may_have_a_name_that_strimzi_passes_over(subtests: pytest.Subtests) -> None:
+    for more in ["", ", name: kafka-cluster", ", name: '*'", ", name: '*', patternType: literal"]:
+        with subtests.test(more=more):
+            (found,) = read(user(f"- {{resource: {{type: cluster{more}}}, operations: [Alter], type: deny}}"))
+            assert found[:3] == (ResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL)
+    for more in [", name: orders", ", name: ''", ", name: '*', patternType: prefix"]:
+        with subtests.test(more=more):
+            (problem,) = told(user(f"- {{resource: {{type: cluster{more}}}, operations: [Alter], type: deny}}"))
+            assert "a cluster has neither name nor patternType" in problem
+
+
+def test_items_of_a_list_of_users_may_leave_out_what_they_are() -> None:
+    body = indent(USER.partition("metadata:")[2], "  ")
+    listed = f"apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaUserList\nitems:\n- metadata:{body.lstrip(' ')}"
+    assert read(listed) == read(USER)
+
+
 def test_principals_that_strimzi_can_not_make_are_named(subtests: pytest.Subtests) -> None:
     for principal, limit in [
         ("Group:a", "only principals of type User"),

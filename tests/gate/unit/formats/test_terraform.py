@@ -10,7 +10,8 @@ from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import FormatLimitError
 from app.formats.reading import FileSet
-from app.formats.registry import format_named
+from app.formats.registry import format_named, read_entries
+from app.formats.source import Source
 from app.formats.terraform import _quoted, _text_of, resource_label
 from tests.acl_sets import bindings_of, entries, problems_of, recognised, written
 
@@ -302,12 +303,14 @@ def test_resources_of_two_providers_are_refused() -> None:
 def test_two_root_modules_may_not_configure_one_provider_for_two_clusters() -> None:
     def module(servers: str, name: str) -> bytes:
         provider = {"kafka": {"bootstrap_servers": [servers]}}
-        return json.dumps({"provider": provider, "resource": {"kafka_acl": {name: fields(name)}}}).encode()
+        resource = {"kafka_acl": {name: {**FIELDS, "resource_name": name}}}
+        return json.dumps({"provider": provider, "resource": resource}).encode()
 
     def told(*modules: bytes) -> list[str]:
         files = FileSet()
-        every = [read_entries(Source(io.BytesIO(each)), files.reading(f"{at}.tf.json")) for at, each in enumerate(modules)]
-        return [str(each) for entries in every for _, found in entries if isinstance(found, list) for each in found]
+        sources = [(f"{at}.tf.json", Source(io.BytesIO(each))) for at, each in enumerate(modules)]
+        every = [found for file, each in sources for _, found in read_entries(each, files.reading(file))]
+        return [str(each) for found in every if isinstance(found, list) for each in found]
 
     assert told(module("live:9092", "a"), module("live:9092", "b")) == []
     (conflict,) = told(module("live:9092", "a"), module("try:9092", "b"))
@@ -367,6 +370,7 @@ WHOLE_PLAN = {
     "variables": {"a": {"value": "b"}},
     "resource_changes": [{"address": "kafka_acl.a", "change": {"actions": ["create"], "after": VALUES}}],
     "resource_drift": [], "deferred_changes": [], "output_changes": {}, "relevant_attributes": [], "checks": [],
+    "condition_results": [],
     "prior_state": {"format_version": "1.0", "values": {"root_module": {}}}, "timestamp": "2026-11-28T00:00:00Z",
     "applyable": True, "complete": True, "errored": False,
 }  # fmt: skip

@@ -46,6 +46,11 @@ def test_a_file_of_no_known_format_is_told_so_and_nothing_else(tmp_path: Path, c
         (LINE.encode("utf-16"), "is UTF-16; save it as UTF-8"),
         (b"PK\x03\x04 and more", "is compressed with zip; decompress it first"),
         (b"\xfd7zXZ\x00", "is compressed with xz; decompress it first"),
+        (
+            b"{{- if .Values.users }}\nkind: KafkaUser\n",
+            "looks like a template that nothing has filled in; give what is made of it",
+        ),
+        (b"{% for user in users %}\n{}\n", "looks like a template that nothing has filled in; give what is made of it"),
     ],
 )
 def test_a_file_in_another_coat_is_told_what_it_is(tmp_path: Path, content: bytes, told: str) -> None:
