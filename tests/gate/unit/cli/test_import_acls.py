@@ -98,8 +98,8 @@ def test_it_gives_way_to_other_processes_unless_it_is_to_be_fast(
         (["-", "--rate", "fast"], "expected a whole number from 0 to 1,000,000"),
         (["-", "--batch", "٣"], "expected a whole number from 1 to 10,000"),
         (["-", "--actor", "me"], "`me` is not a principal such as User:admin"),
-        (["-", "--actor", "User:\x1bx"], "`User:\\x1bx` is not a principal such as User:admin"),
-        (["-", "--actor", "User:\udcff"], "`User:\\udcff` is not a principal such as User:admin"),
+        (["-", "--actor", "User:\x1bx"], '`"User:\\u001bx"` is not a principal such as User:admin'),
+        (["-", "--actor", "User:\udcff"], '`"User:\\udcff"` is not a principal such as User:admin'),
         (
             ["-", "--comment", "x" * 501],
             "klamm import: --comment: it has 501 characters, but may have at most 500; see",

@@ -40,7 +40,8 @@ def meant_by(words: list[str]) -> list[AclBinding]:
 def test_a_command_means_its_acl_and_no_other(acl: AclBinding, action: str) -> None:
     command = command_for(action, acl, ("--as", "User:admin"))
     sayable = acl.operation is AclOperation.ALL or acl.operation in supported_operations(acl.resource_type)
-    assert (command is not None) is sayable
+    # A name that can't be seen can't be copied either.
+    assert (command is not None) is (sayable and visible(acl.resource_name) == acl.resource_name)
     if command is not None:
         assert meant_by(shlex.split(command)) == [acl]
 
