@@ -50,6 +50,11 @@ class Proxy:
             # Also for a test in another thread, whose word alone would not wake the loop.
             self._loop.call_soon_threadsafe(writer.close)
 
+    def cut_and_thaw(self) -> None:
+        """The same, and back to work with the next connections; nothing comes through on those before."""
+        self.cut()
+        self._loop.call_soon_threadsafe(self.thaw)
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, to its end."""
         self.opened += 1

@@ -264,7 +264,7 @@ def _text(column: str, cell: CsvField, *, has_marks: bool) -> str | Problem:
 def _fault_of_bare(text: str) -> str | None:
     """Why a text needs quotes, or is none."""
     if text.startswith("#"):
-        return "a comment, which CSV has none of? Remove the line, or quote the field if its text begins so"
+        return "it looks like a comment, and CSV has none; remove the line, or quote the field if its text begins so"
     if text != text.strip():
         return "white space at its start or end; remove it, or quote the field if it belongs there"
     if text.count('"') % 2:

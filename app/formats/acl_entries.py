@@ -15,14 +15,18 @@ from app.core.times import NotATimeError, parse_time
 MAX_SHOWN = 200
 
 
+FieldPlace: TypeAlias = tuple[str, ...]
+"""Where a field stands in a file: the names from the outermost one down to its own."""
+
+
 class Problem(str):
     """What is wrong with a part of a file, beginning with the name of the field. `place` are all names down to it."""
 
     __slots__ = ("place",)
 
-    place: tuple[str, ...]
+    place: FieldPlace
 
-    def __new__(cls, text: str, place: tuple[str, ...] = ()) -> Self:
+    def __new__(cls, text: str, place: FieldPlace = ()) -> Self:
         problem = super().__new__(cls, f"`{place[-1][:MAX_SHOWN]}`: {text}" if place else text)
         problem.place = place
         return problem

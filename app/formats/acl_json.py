@@ -15,12 +15,12 @@ from msgspec import UNSET, UnsetType
 from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.core.kafka.codes import WILDCARD
 from app.formats.acl_bodies import terms_of
-from app.formats.acl_entries import Entry, Problem, acl_of
+from app.formats.acl_entries import Entry, FieldPlace, Problem, acl_of
 from app.formats.json_walk import JsonWalk, not_json
 from app.formats.lines import NOT_UTF_8, TextFault, raw_lines
 from app.formats.quoting import json_quoted
 from app.formats.reading import Reading
-from app.formats.shape_faults import Place, Refused
+from app.formats.shape_faults import Refused
 from app.formats.shape_reader import read_each, read_one, read_shape
 from app.formats.shapes import Each, OperationWord, PatternTypeWord, PermissionTypeWord, ResourceTypeWord, Shape
 from app.formats.source import Outline, Source
@@ -123,7 +123,9 @@ def _body(document: Value, reading: Reading) -> Iterator[Entry]:
         yield from read_each(fields_of(document).get(_BINDINGS), binding, _quick(reading))
 
 
-def _binding(reading: Reading, value: Value, *, place: Place = (), within: type[msgspec.Struct] | None = None) -> Entry:
+def _binding(
+    reading: Reading, value: Value, *, place: FieldPlace = (), within: type[msgspec.Struct] | None = None
+) -> Entry:
     return line_of(value), _acl(read_shape(JsonBinding, value, reading, place, within))
 
 

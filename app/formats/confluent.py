@@ -12,10 +12,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from app.core.kafka.bindings import AclBinding
-from app.formats.acl_entries import Entry, Problem, acl_of
+from app.formats.acl_entries import Entry, FieldPlace, Problem, acl_of
 from app.formats.acl_json import binding_json, write_json_list
 from app.formats.reading import Cluster, Reading
-from app.formats.shape_faults import Place, Refused
+from app.formats.shape_faults import Refused
 from app.formats.shape_reader import read_each, read_one, read_shape
 from app.formats.shapes import Each, OperationWord, PatternTypeWord, PermissionTypeWord, ResourceTypeWord, Shape
 from app.formats.source import Outline, Source
@@ -94,7 +94,7 @@ def _list(document: Value, reading: Reading) -> Iterator[Entry]:
 
 
 def _acl(
-    reading: Reading, value: Value, *, place: Place = (), within: type[msgspec.Struct] | None = None
+    reading: Reading, value: Value, *, place: FieldPlace = (), within: type[msgspec.Struct] | None = None
 ) -> Entry | None:
     found = read_shape(KafkaAcl, value, reading, place, within)
     if found.host is UNSET:

@@ -4,6 +4,9 @@ import argparse
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from app.core.readable import backticked
+from app.formats.reading import cluster_named
+
 FORMAT = "--format"
 _PASSES = "--pass-over"
 _OF_CLUSTER = "--of-cluster"
@@ -51,16 +54,17 @@ def file_flags(arguments: argparse.Namespace) -> FileFlags:
 def _place(text: str) -> str:
     if not text.isprintable() or not all(each.strip() for each in text.split(".")):
         raise argparse.ArgumentTypeError(
-            f"`{ascii(text)[1:-1]}` is not the place of a field; write its names from the outermost on, with dots "
+            f"{backticked(text)} is not the place of a field; write its names from the outermost on, with dots "
             "between them, such as spec.quotas.x"
         )
     return text
 
 
 def _cluster(text: str) -> str:
-    namespace, slash, name = text.rpartition("/")
-    if not text.isprintable() or not (namespace or name).strip() or (slash and not namespace.strip()):
+    try:
+        cluster_named(text)
+    except ValueError:
         raise argparse.ArgumentTypeError(
-            f"`{ascii(text)[1:-1]}` is not a cluster; write its name, or NAMESPACE/NAME, as the files have it"
-        )
+            f"{backticked(text)} is not a cluster; write its name, or NAMESPACE/NAME, as the files have it"
+        ) from None
     return text

@@ -18,12 +18,12 @@ from app.formats.quoting import wide_quoted
 from app.formats.reading import Cluster, Reading
 from app.formats.resources import (
     LEAST_LIKENESS_OF_LABELS,
-    Final,
     Kinds,
+    PlainText,
+    at_place,
     by_rule,
     has_template,
     misspelt,
-    placed,
     read_resources,
 )
 from app.formats.shapes import Filled, Raw, Shape, Single, as_text, no_such_word
@@ -39,9 +39,9 @@ _LISTS = (f"{KIND}List", "KafkaTopicAuthorizationList", "ResourceList", "Generic
 """The second is what `jikkou get kafkaprincipalauthorizations --list` prints in 0.31 to 0.35."""
 _MEANT_OTHERWISE = ("jikkou.io/delete", "jikkou.io/ignore")
 _PROVIDER = "jikkou.io/provider"
-_TELLING = (*_MEANT_OTHERWISE, _PROVIDER)
+_MEANINGFUL = (*_MEANT_OTHERWISE, _PROVIDER)
 _ANNOTATIONS = (
-    *_TELLING,
+    *_MEANINGFUL,
     *(
         f"jikkou.io/{name}"
         for name in (
@@ -73,14 +73,14 @@ def _as_word(words: type[KafkaCode]) -> msgspec.Meta:
 
 
 class _Metadata(Shape):
-    name: Final
+    name: PlainText
     labels: dict[str, Single] | None = None
     annotations: dict[str, Raw] | None = None
 
 
 class _Resource(Shape, rename="camel"):
     type: Annotated[str, _as_word(ResourceType)]
-    pattern: Final
+    pattern: PlainText
     pattern_type: Annotated[str, _as_word(PatternType)]
 
 
@@ -88,7 +88,7 @@ class _Rule(Shape):
     resource: _Resource
     type: Annotated[str, _as_word(AclPermissionType)]
     operations: Filled[Annotated[str, _as_word(AclOperation)]]
-    host: Final | None = None
+    host: PlainText | None = None
 
 
 class _Spec(Shape):
@@ -119,7 +119,7 @@ _KINDS = Kinds(
         "aws.jikkou.io/*": ("AwsGlueSchema",),
         "iceberg.jikkou.io/*": ("IcebergNamespace", "IcebergTable", "IcebergView"),
     },
-    telling=_TELLING,
+    meaningful=_MEANINGFUL,
 )  # fmt: skip
 """What is read, and what may be passed over: Jikkou's own kinds that hold no ACLs of Kafka. Roles do."""
 
@@ -179,7 +179,7 @@ def _problems(document: KafkaPrincipalAuthorization) -> Iterator[Problem]:
     annotations = document.metadata.annotations or {}
     yield from misspelt(annotations, _ANNOTATIONS, "metadata", "annotations")
     for name in document.metadata.labels or ():
-        meant = nearest(name, _TELLING, likeness=LEAST_LIKENESS_OF_LABELS)
+        meant = nearest(name, _MEANINGFUL, likeness=LEAST_LIKENESS_OF_LABELS)
         if meant is not None:
             text = f"not a label; write `{meant}` into `metadata.annotations`"
             yield Problem(text, ("metadata", "labels", name))
@@ -213,4 +213,4 @@ def _rule(principal: str, rule: _Rule) -> Iterator[Entry]:
             operation=operation,
             permission_type=rule.type,
         )
-        yield rule.line, placed(found, *_ACLS_AT) if isinstance(found, list) else found
+        yield rule.line, at_place(found, *_ACLS_AT) if isinstance(found, list) else found

@@ -32,15 +32,6 @@ def whole_text(stream: IO[bytes], most: int, too_long: str) -> str:
         raise TextFault(raw.count(b"\n", 0, fault.start) + 1, NOT_UTF_8) from None
 
 
-def first_byte(stream: IO[bytes]) -> tuple[int, bytes]:
-    """The first byte that is no white space, after its line; the stream stays where it is."""
-    start, line = stream.tell(), 1
-    while (first := stream.read(1)).isspace():
-        line += first == b"\n"
-    stream.seek(start)
-    return line, first
-
-
 def raw_lines(stream: IO[bytes], *, way_out: str) -> Iterator[tuple[int, bytes | list[Problem]]]:
     """Each line with its number and its end, or what is wrong with it: too long, for which there is a `way_out`."""
     number = 0

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from app.core.spelling import printable
-from app.formats.acl_entries import MAX_SHOWN, Problem
-
-Place = tuple[str, ...]
+from app.formats.acl_entries import MAX_SHOWN, FieldPlace, Problem
+from app.formats.quoting import shell_line
 
 _NAMES_SHOWN = 20
 """In a line of the output."""
@@ -33,9 +32,9 @@ class Cluster(NamedTuple):
 
 def cluster_named(text: str) -> Cluster:
     """What --of-cluster names: `live`, or a namespace and a name, `kafka/live`. Raises ValueError if it is neither."""
-    namespace, _, name = text.rpartition("/")
-    if not namespace and not name:
-        raise ValueError("it names no cluster; write NAME or NAMESPACE/NAME")
+    namespace, slash, name = text.rpartition("/")
+    if not text.isprintable() or not (namespace or name).strip() or (slash and not namespace.strip()):
+        raise ValueError("it names no cluster; write NAME or NAMESPACE/NAME, as the files have it")
     return Cluster(name or None, namespace or None)
 
 
@@ -53,7 +52,7 @@ class FileSet:
         """The last reading of each file, by its name."""
         self._said: dict[str, tuple[Cluster, str]] = {}
         """The first cluster that said its name, and that said its namespace, and where."""
-        self._configured: dict[str, tuple[object, str]] = {}
+        self._configurations: dict[str, tuple[object, str]] = {}
 
     def reading(self, file: str) -> "Reading":
         """Begins to read this file, perhaps once more."""
@@ -68,10 +67,14 @@ class FileSet:
                 return said
         return None
 
-    def configured(self, name: str, value: object, place: str) -> str | None:
-        """Where the files configure what has this name in another way; None if they do it alike, or here only."""
-        first, its_place = self._configured.setdefault(name, (value, place))
-        return None if place == its_place or (first == value and value is not None) else its_place
+    def other_configuration(self, name: str, value: object, place: str) -> str | None:
+        """Where the files configure what has this name in another way; None if they do it alike, or here only.
+
+        None as value stands for one that can't be told, and so is like no other.
+        """
+        first, its_place = self._configurations.setdefault(name, (value, place))
+        is_same = first == value and (value is not None or place == its_place)
+        return None if is_same else its_place
 
     def passed_over(self) -> Counter[str]:
         """What was passed over by name, in all files: how often each kind, type, block or field was."""
@@ -123,7 +126,7 @@ class Reading:
     def place(self, line: int) -> str:
         return f"{self.file}:{line}" if self.file else f"line {line}"
 
-    def passes_over(self, place: Place) -> bool:
+    def passes_over(self, place: FieldPlace) -> bool:
         """Whether a person said to pass this field over."""
         if not self.files.pass_over:
             return False
@@ -158,10 +161,10 @@ class Reading:
             return True
         self._refused.add(cluster)
         first, place = conflict
-        return Problem(
-            f"it is of the cluster `{cluster}`, but {place} is of `{first}`; read those of one cluster: --of-cluster "
-            f"{first}"
-        )
+        # The name is the file's: what is shown to be copied must not do anything else in a shell.
+        flag = shell_line(["--of-cluster", str(first)]) or "--of-cluster"
+        text = f"it is of the cluster `{cluster}`, but {place} is of `{first}`"
+        return Problem(f"{text}; read those of one cluster: {flag}")
 
     def cluster_problem(self) -> Problem | None:
         """What is wrong with a file that was read, if its format does not say of which cluster its ACLs are."""

@@ -40,13 +40,13 @@ def has_template(*texts: str) -> bool:
     return any(_TEMPLATE.search(each) is not None for each in texts)
 
 
-def _final(text: str) -> str:
+def _plain_text(text: str) -> str:
     if has_template(text):
         raise ValueError("a template that nothing has filled in; give what is made of it")
     return text
 
 
-Final: TypeAlias = Annotated[str, as_text(_final)]
+PlainText: TypeAlias = Annotated[str, as_text(_plain_text)]
 """A text that is no template."""
 
 
@@ -72,9 +72,9 @@ class _ManagedFields(Shape, rename="camel"):
 class Metadata(Shape, rename="camel"):
     """Of an object of Kubernetes (ObjectMeta, v1)."""
 
-    name: Final
-    namespace: Final | None = None
-    labels: dict[str, Final] | None = None
+    name: PlainText
+    namespace: PlainText | None = None
+    labels: dict[str, PlainText] | None = None
     annotations: dict[str, Prose] | None = None
     generate_name: Single = None
     self_link: Single = None
@@ -108,14 +108,14 @@ class _ListMetadata(Shape, rename="camel"):
     labels: dict[str, PassedOver] | None = None
     annotations: dict[str, PassedOver] | None = None
 
-    def problems(self, telling: Sequence[str]) -> Iterator[Problem]:
-        """Why it may not be what is in force. Of `telling`, the tools read nothing of a list."""
+    def problems(self, meaningful: Sequence[str]) -> Iterator[Problem]:
+        """Why it may not be what is in force. Of `meaningful`, the tools read nothing of a list."""
         if self.following:
             text = "there are more pages; give the resources of all of them, without this field"
             yield Problem(text, ("metadata", "continue"))
         for block, names in (("labels", self.labels), ("annotations", self.annotations)):
             for name in names or ():
-                if name in telling or nearest(name, telling, likeness=LEAST_LIKENESS_OF_LABELS) is not None:
+                if name in meaningful or nearest(name, meaningful, likeness=LEAST_LIKENESS_OF_LABELS) is not None:
                     text = "it says nothing about the items of a list; write it into the metadata of each"
                     yield Problem(text, ("metadata", block, name))
 
@@ -137,7 +137,7 @@ class Kinds:
     passed_over: Mapping[str, Sequence[str]]
     changing: Mapping[str, Callable[[Fields, Reading], Iterator[Entry]]] = field(default_factory=dict)
     """For kinds that are passed over but change other resources: what is wrong with one of them."""
-    telling: Sequence[str] = ()
+    meaningful: Sequence[str] = ()
     """Labels and annotations that say something about ACLs; only a resource may have them, and no list."""
 
     def has(self, some: Mapping[str, Sequence[str]], version: str, kind: str) -> bool:
@@ -245,7 +245,7 @@ def _unlisted(document: Value, kinds: Kinds, reading: Reading) -> Iterator[Value
     except Refused as refused:
         yield from refused.entries()
         return
-    if found.metadata is not None and (problems := list(found.metadata.problems(kinds.telling))):
+    if found.metadata is not None and (problems := list(found.metadata.problems(kinds.meaningful))):
         yield found.metadata.line, problems
     of_one_kind = kinds.kind_of_items(found.api_version, found.kind)
     for item in found.items:
@@ -299,7 +299,7 @@ def misspelt(names: Iterable[str], known: Sequence[str], *place: str) -> Iterato
             yield Problem(f"did you mean `{meant}`?", (*place, name))
 
 
-def placed(problems: Sequence[Problem], *place: str) -> Sequence[Problem]:
+def at_place(problems: Sequence[Problem], *place: str) -> Sequence[Problem]:
     """They are of what stands at this place."""
     for each in problems:
         each.place = (*place, *each.place)

@@ -10,11 +10,12 @@ from msgspec import inspect
 
 from app.core.kafka.bindings import NewAcl
 from app.core.spelling import nearest
-from app.formats.acl_entries import Entry, Problem
+from app.formats.acl_entries import MAX_SHOWN, Entry, FieldPlace, Problem
 from app.formats.json_walk import JsonItems
 from app.formats.lines import TextFault
+from app.formats.quoting import shell_line
 from app.formats.reading import Reading
-from app.formats.shape_faults import Place, Refused, ShapeCheck, shown_place
+from app.formats.shape_faults import Refused, ShapeCheck, shown_place
 from app.formats.shapes import Shape, of_words
 from app.formats.yaml_documents import (
     Fields,
@@ -34,7 +35,7 @@ _LINE = "line"
 
 
 def read_shape(
-    shape: type[_S], value: Value, reading: Reading, place: Place = (), within: type[msgspec.Struct] | None = None
+    shape: type[_S], value: Value, reading: Reading, place: FieldPlace = (), within: type[msgspec.Struct] | None = None
 ) -> _S:
     """The value as this struct. Raises Refused.
 
@@ -85,7 +86,7 @@ def read_one(read: Callable[[], Entry | None]) -> Iterator[Entry]:
             yield entry
 
 
-_Reader: TypeAlias = Callable[[ShapeCheck, Value, Place], Any]
+_Reader: TypeAlias = Callable[[ShapeCheck, Value, FieldPlace], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class _Block:
     others: _Field | None
     """How to read what `fields` doesn't name; None if that is refused."""
 
-    def __call__(self, check: ShapeCheck, value: Value, place: Place) -> msgspec.Struct | None:
+    def __call__(self, check: ShapeCheck, value: Value, place: FieldPlace) -> msgspec.Struct | None:
         if not isinstance(value, Fields):
             check.fail(value, place, "not a mapping; write its fields")
             return None
@@ -130,18 +131,20 @@ class _Block:
         # Those with faults are never given to anybody.
         return None if check.faults else self.shape(**found)
 
-    def _refuse(self, check: ShapeCheck, key: Scalar, place: Place) -> str:
+    def _refuse(self, check: ShapeCheck, key: Scalar, place: FieldPlace) -> str:
         """The known field that was probably meant."""
         if check.misplace(key, place):
             return ""
         meant = nearest(place[-1], self.fields) or ""
-        way_out = (
-            f"did you mean `{meant}`?"
-            if meant
-            else f"remove it, or read the file without it: --pass-over {shown_place(place)}"
-        )
+        way_out = f"did you mean `{meant}`?" if meant else f"remove it{_or_pass_over(place)}"
         check.fail(key, place, f"there is no such field; {way_out}")
         return meant
+
+
+def _or_pass_over(place: FieldPlace) -> str:
+    # The names are the file's: what is shown to be copied must not do anything else in a shell.
+    flag = shell_line(["--pass-over", ".".join(place)]) if len(shown_place(place)) < MAX_SHOWN else None
+    return "" if flag is None else f", or read the file without it: {flag}"
 
 
 _NO_LIST = "not a list; write one"
@@ -198,7 +201,7 @@ def _is_of_others(field: inspect.Field) -> bool:
 
 
 def _blocks(read: _Reader) -> _Reader:
-    def read_blocks(check: ShapeCheck, value: Value, place: Place) -> list[Any]:
+    def read_blocks(check: ShapeCheck, value: Value, place: FieldPlace) -> list[Any]:
         if not isinstance(value, Items):
             return [read(check, value, place)]
         if not value.value:
@@ -208,7 +211,7 @@ def _blocks(read: _Reader) -> _Reader:
     return read_blocks
 
 
-def _each(check: ShapeCheck, value: Value, place: Place) -> list[Any]:
+def _each(check: ShapeCheck, value: Value, place: FieldPlace) -> list[Any]:
     if not isinstance(value, Items):
         check.fail(value, place, _NO_LIST)
     return []
@@ -217,7 +220,7 @@ def _each(check: ShapeCheck, value: Value, place: Place) -> list[Any]:
 def _items(kind: inspect.ListType) -> _Reader:
     read = _of_type(kind.item_type)
 
-    def read_items(check: ShapeCheck, value: Value, place: Place) -> list[Any]:
+    def read_items(check: ShapeCheck, value: Value, place: FieldPlace) -> list[Any]:
         if not isinstance(value, Items):
             check.fail(value, place, _NO_LIST)
             return []
@@ -231,7 +234,7 @@ def _items(kind: inspect.ListType) -> _Reader:
 def _named(kind: inspect.DictType) -> _Reader:
     read = _of_type(kind.value_type)
 
-    def read_named(check: ShapeCheck, value: Value, place: Place) -> dict[str, Any]:
+    def read_named(check: ShapeCheck, value: Value, place: FieldPlace) -> dict[str, Any]:
         if not isinstance(value, Fields):
             check.fail(value, place, "not a mapping; write names and what they stand for")
             return {}
@@ -241,7 +244,7 @@ def _named(kind: inspect.DictType) -> _Reader:
 
 
 def _made_of_text(make: Callable[[str], str]) -> _Reader:
-    def read_made(check: ShapeCheck, value: Value, place: Place) -> str:
+    def read_made(check: ShapeCheck, value: Value, place: FieldPlace) -> str:
         if not _is_text(check, value, place):
             return ""
         try:
@@ -253,15 +256,15 @@ def _made_of_text(make: Callable[[str], str]) -> _Reader:
     return read_made
 
 
-def _text(check: ShapeCheck, value: Value, place: Place) -> str:
+def _text(check: ShapeCheck, value: Value, place: FieldPlace) -> str:
     return str(value.value) if _is_text(check, value, place) else ""
 
 
-def _prose(check: ShapeCheck, value: Value, place: Place) -> str:
+def _prose(check: ShapeCheck, value: Value, place: FieldPlace) -> str:
     return str(value.value) if _is_text(check, value, place, may_run_on=True) else ""
 
 
-def _is_text(check: ShapeCheck, value: Value, place: Place, *, may_run_on: bool = False) -> bool:
+def _is_text(check: ShapeCheck, value: Value, place: FieldPlace, *, may_run_on: bool = False) -> bool:
     if is_text(value):
         if may_run_on or not runs_on(value):
             return True
@@ -272,21 +275,21 @@ def _is_text(check: ShapeCheck, value: Value, place: Place, *, may_run_on: bool 
     return False
 
 
-def _single(check: ShapeCheck, value: Value, place: Place) -> None:
+def _single(check: ShapeCheck, value: Value, place: FieldPlace) -> None:
     if not isinstance(value, Scalar):
         check.fail(value, place, "not a single value; write one, without fields and items")
     elif runs_on(value):
         check.fail(value, place, _RUNS_ON)
 
 
-def _truth(check: ShapeCheck, value: Value, place: Place) -> bool:
+def _truth(check: ShapeCheck, value: Value, place: FieldPlace) -> bool:
     found = truth_of(value)
     if found is None:
         check.fail(value, place, "neither true nor false; write one of them, without quotes")
     return bool(found)
 
 
-def _whole_number(check: ShapeCheck, value: Value, place: Place) -> int:
+def _whole_number(check: ShapeCheck, value: Value, place: FieldPlace) -> int:
     found = whole_number_of(value)
     if found is None:
         check.fail(value, place, "not a whole number; write one, without quotes")
@@ -317,16 +320,16 @@ _MADE: Mapping[type[inspect.Type], Callable[[Any], _Reader]] = {
 
 
 @cache
-def _places(shape: type[msgspec.Struct]) -> Mapping[str, Sequence[Place]]:
+def _places(shape: type[msgspec.Struct]) -> Mapping[str, Sequence[FieldPlace]]:
     """In which blocks of the shape each name is known."""
-    places: dict[str, list[Place]] = {}
+    places: dict[str, list[FieldPlace]] = {}
     for name, block in _names(inspect.type_info(shape), ()):
         if block not in places.setdefault(name, []):
             places[name].append(block)
     return places
 
 
-def _names(kind: inspect.Type, place: Place) -> Iterator[tuple[str, Place]]:
+def _names(kind: inspect.Type, place: FieldPlace) -> Iterator[tuple[str, FieldPlace]]:
     if isinstance(kind, inspect.StructType):
         for each in kind.fields:
             if _is_of_others(each):

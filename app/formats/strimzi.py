@@ -17,13 +17,13 @@ from app.formats.kustomization import CLUSTER_LABEL, PAUSED
 from app.formats.quoting import wide_quoted
 from app.formats.reading import Cluster, Reading
 from app.formats.resources import (
-    Final,
     Kinds,
     Metadata,
+    PlainText,
+    at_place,
     by_rule,
     has_template,
     misspelt,
-    placed,
     read_resources,
 )
 from app.formats.shapes import Filled, Prose, Shape, Single, as_text, as_word
@@ -66,7 +66,7 @@ _Operation: TypeAlias = Annotated[str, as_word(_OPERATIONS)]
 
 class _Resource(Shape, rename="camel"):
     type: Annotated[str, as_word(_RESOURCE_TYPES)]
-    name: Final | UnsetType = UNSET
+    name: PlainText | UnsetType = UNSET
     pattern_type: Annotated[str, as_word(_PATTERN_TYPES)] | UnsetType = UNSET
 
 
@@ -75,7 +75,7 @@ class _Rule(Shape):
 
     resource: _Resource
     type: Annotated[str, as_word(_PERMISSION_TYPES)] | UnsetType = UNSET
-    host: Final | UnsetType = UNSET
+    host: PlainText | UnsetType = UNSET
     operation: _Operation | UnsetType = UNSET
     operations: Filled[_Operation] | UnsetType = UNSET
 
@@ -196,7 +196,7 @@ _KINDS = Kinds(
         "route.openshift.io/*": ("Route",),
     },
     changing=dict.fromkeys(kustomization.KINDS, kustomization.changes_of),
-    telling=(CLUSTER_LABEL, PAUSED),
+    meaningful=(CLUSTER_LABEL, PAUSED),
 )  # fmt: skip
 """What is read, and what may be passed over: the kinds of Strimzi and Kubernetes that hold no ACLs of Kafka."""
 
@@ -310,7 +310,7 @@ def _rule(principal: str, rule: _Rule) -> Iterator[Entry]:
     name, pattern_type = _pattern(rule.resource, problems)
     operations = _operations(rule, problems)
     if problems:
-        yield rule.line, placed(problems, *_ACLS_AT)
+        yield rule.line, at_place(problems, *_ACLS_AT)
         return
     for operation in operations:
         found = acl_of(
@@ -322,7 +322,7 @@ def _rule(principal: str, rule: _Rule) -> Iterator[Entry]:
             operation=operation,
             permission_type=rule.type or "ALLOW",
         )
-        yield rule.line, placed(found, *_ACLS_AT) if isinstance(found, list) else found
+        yield rule.line, at_place(found, *_ACLS_AT) if isinstance(found, list) else found
 
 
 def _pattern(resource: _Resource, problems: list[Problem]) -> tuple[str, str]:

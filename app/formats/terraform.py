@@ -13,9 +13,9 @@ from msgspec import field
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, Problem
+from app.formats.acl_entries import MAX_SHOWN, Entry, FieldPlace, FormatLimitError, Problem
 from app.formats.quoting import json_quoted
-from app.formats.reading import Cluster, Place, Reading
+from app.formats.reading import Cluster, Reading
 from app.formats.shape_faults import Refused
 from app.formats.shape_reader import read_shape
 from app.formats.shapes import Blocks, Others, PassedOver, Raw, Shape, as_refused, as_text
@@ -386,7 +386,7 @@ def _number(blocks: _Named) -> int:
     return sum(label != _COMMENT for label in blocks.bodies)
 
 
-def _pass_over_type(place: Place, name: str, resources: list[_Named], reading: Reading) -> Iterator[Entry]:
+def _pass_over_type(place: FieldPlace, name: str, resources: list[_Named], reading: Reading) -> Iterator[Entry]:
     refusal = refusal_of_type(place[-1])
     if refusal is not None:
         yield resources[0].line, [Problem(refusal, place)]

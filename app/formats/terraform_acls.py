@@ -11,8 +11,8 @@ from typing import Annotated, TypeAlias
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType
 from app.core.spelling import nearest
-from app.formats.acl_entries import MAX_SHOWN, Entry, Problem, acl_of
-from app.formats.reading import Place, Reading
+from app.formats.acl_entries import MAX_SHOWN, Entry, FieldPlace, Problem, acl_of
+from app.formats.reading import Reading
 from app.formats.shape_faults import Fault
 from app.formats.shapes import Shape, as_text, no_such_word
 from app.formats.words import spellings
@@ -93,7 +93,7 @@ def refusal_of_type(kind: str) -> str | None:
     return None
 
 
-def refusal_of_acls_in(value: Value, place: Place) -> Fault | None:
+def refusal_of_acls_in(value: Value, place: FieldPlace) -> Fault | None:
     """Why this part of a file can't be passed over, and where: it has fields of the resource. None if it can."""
     values: list[Value] = [value]
     while values:
@@ -124,7 +124,7 @@ def second_cluster(bodies: Value, reading: Reading) -> Iterator[Entry]:
         configured = _plain(body)
         alias = fields_of(body).get("alias") if isinstance(body, Fields) else None
         name = DEFAULT_PROVIDER if alias is None else f"{DEFAULT_PROVIDER}.{alias.value}"
-        elsewhere = reading.files.configured(name, configured, reading.place(line_of(body)))
+        elsewhere = reading.files.other_configuration(name, configured, reading.place(line_of(body)))
         if elsewhere is not None:
             text = (
                 f"`{name[:MAX_SHOWN]}` is configured in {elsewhere} in another way, so the ACLs may be of two "

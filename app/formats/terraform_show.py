@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from msgspec import field
 
-from app.formats.acl_entries import MAX_SHOWN, Entry, Problem
-from app.formats.reading import Cluster, Place, Reading
+from app.formats.acl_entries import MAX_SHOWN, Entry, FieldPlace, Problem
+from app.formats.reading import Cluster, Reading
 from app.formats.shape_faults import Fault, Refused
 from app.formats.shape_reader import read_shape
 from app.formats.shapes import PassedOver, Raw, Shape, as_text
@@ -193,7 +193,7 @@ def _entries(document: Fields, shown: "_Shown", reading: Reading) -> Iterator[En
         yield from shown.read(fields[name], (name,))
 
 
-def _fault_of(resource: _Resource, place: Place) -> Fault | None:
+def _fault_of(resource: _Resource, place: FieldPlace) -> Fault | None:
     return None if resource.values is None else refusal_of_acls_in(resource.values, (*place, "values"))
 
 
@@ -210,15 +210,15 @@ class _Shown:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._configured: dict[Place, _ResourceConfiguration] | None = None
+        self._configured: dict[FieldPlace, _ResourceConfiguration] | None = None
         """The ACLs of the configuration, by their modules' names and their own; None if the file has none."""
-        self._missing: dict[Place, _ResourceConfiguration] = {}
+        self._missing: dict[FieldPlace, _ResourceConfiguration] = {}
         """Those that must be among the values, and have not come yet."""
 
     def learn_configuration(self, value: Value) -> Iterator[Entry]:
         """Yields what is wrong with the configuration."""
         place = ("configuration",)
-        configured: dict[Place, _ResourceConfiguration] = {}
+        configured: dict[FieldPlace, _ResourceConfiguration] = {}
         try:
             root = read_shape(_Configuration, value, self._reading, place).root_module
             faults = list(self._learn(root, (*place, "root_module"), (), configured, is_single=True))
@@ -231,9 +231,9 @@ class _Shown:
     def _learn(
         self,
         value: Value,
-        place: Place,
-        path: Place,
-        configured: dict[Place, _ResourceConfiguration],
+        place: FieldPlace,
+        path: FieldPlace,
+        configured: dict[FieldPlace, _ResourceConfiguration],
         *,
         is_single: bool,
     ) -> Iterator[Entry]:
@@ -261,7 +261,7 @@ class _Shown:
             address = "".join(f"module.{name}." for name in path[:-1]) + each.address
             yield each.line, within([Problem(text, ("planned_values",))], address)
 
-    def read(self, values: Value, place: Place) -> Iterator[Entry]:
+    def read(self, values: Value, place: FieldPlace) -> Iterator[Entry]:
         try:
             root = read_shape(_Values, values, self._reading, place).root_module
         except Refused as refused:
@@ -269,7 +269,7 @@ class _Shown:
         else:
             yield from self._module(root, (*place, "root_module"), (), None)
 
-    def _module(self, value: Value, place: Place, path: Place, parent: str | None) -> Iterator[Entry]:
+    def _module(self, value: Value, place: FieldPlace, path: FieldPlace, parent: str | None) -> Iterator[Entry]:
         """`path` are the names of the modules around, `parent` is the address of the next one; None in the root."""
         try:
             module = read_shape(_Module, value, self._reading, place)
@@ -288,7 +288,7 @@ class _Shown:
         for each in module.child_modules:
             yield from self._module(each, (*place, "child_modules"), path, module.address)
 
-    def _resource(self, value: Value, place: Place, path: Place) -> Iterator[Entry]:
+    def _resource(self, value: Value, place: FieldPlace, path: FieldPlace) -> Iterator[Entry]:
         try:
             resource = read_shape(_Resource, value, self._reading, place)
         except Refused as refused:
@@ -305,7 +305,7 @@ class _Shown:
             prefix = "" if resource.mode == _MANAGED else f"{resource.mode}."
             self._reading.passed_over[f"{prefix}{resource.type}"] += 1
 
-    def _acl(self, resource: _Resource, place: Place, path: Place) -> Iterator[Entry]:
+    def _acl(self, resource: _Resource, place: FieldPlace, path: FieldPlace) -> Iterator[Entry]:
         self._missing.pop((*path, resource.name), None)
         problems = list(resource.problems())
         if resource.values is None:
@@ -325,7 +325,7 @@ class _Shown:
         elif takes:
             yield resource.line, within(found, resource.address) if isinstance(found, list) else found
 
-    def _takes(self, resource: _Resource, path: Place) -> bool | Problem:
+    def _takes(self, resource: _Resource, path: FieldPlace) -> bool | Problem:
         if self._configured is None:
             return self._reading.takes(Cluster(), resource.line)
         configured = self._configured.get((*path, resource.name))

@@ -141,8 +141,10 @@ class LineHandler(logging.Handler):
 
     def close(self) -> None:
         """Writes what waits, for a second at most. Python calls it before the process ends."""
-        self._queue.put(None)
-        self._thread.join(_CLOSE_S)
+        # A signal may have ended the process before the thread has started.
+        if self._thread.is_alive():
+            self._queue.put(None)
+            self._thread.join(_CLOSE_S)
         super().close()
 
     def _line_of(self, record: logging.LogRecord) -> str:

@@ -111,8 +111,7 @@ def test_a_standby_that_has_connected_anew_and_hears_nothing_is_as_old_as_before
             lambda: both.reader.metric("klamm_feed_age_seconds") > _BEHIND_S, "the reader says that it is behind"
         )
         both.wire.trip, both.wire.then = b"START_REPLICATION", "silence"
-        both.wire.thaw()
-        both.wire.cut()
+        both.wire.cut_and_thaw()
         began = "SELECT count(*) FROM pg_stat_wal_receiver WHERE last_msg_send_time = last_msg_receipt_time"
         wait_until(lambda: both.wire.trip is None and sql(both.standby_dsn, began) == [(1,)], "it has connected anew")
         polls = both.reader.metric("klamm_feed_polls_total")

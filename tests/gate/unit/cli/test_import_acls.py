@@ -270,11 +270,11 @@ def test_a_file_of_another_cluster_imports_nothing(
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--pass-over", ""], "--pass-over: `` is not the place of a field"),
+        (["--pass-over", ""], '--pass-over: `""` is not the place of a field'),
         (["--pass-over", "spec..x"], "--pass-over: `spec..x` is not the place of a field"),
         (["--pass-over", "spec. .x"], "is not the place of a field"),
-        (["--pass-over", "spec.\x1b[2J"], r"`spec.\x1b[2J` is not the place of a field"),
-        (["--of-cluster", ""], "--of-cluster: `` is not a cluster"),
+        (["--pass-over", "spec.\x1b[2J"], r'`"spec.\u001b[2J"` is not the place of a field'),
+        (["--of-cluster", ""], '--of-cluster: `""` is not a cluster'),
         (["--of-cluster", "/live"], "--of-cluster: `/live` is not a cluster"),
         (["--of-cluster", "  "], "is not a cluster"),
         (["--pass-ovr", "x"], "there is no `--pass-ovr`; did you mean --pass-over?"),

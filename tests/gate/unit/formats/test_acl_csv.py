@@ -327,7 +327,7 @@ def test_whatever_looks_like_a_formula_is_read_back(bindings: list[AclBinding]) 
 def test_a_line_that_looks_like_a_comment_is_no_acl_of_another_principal() -> None:
     header = b"Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host\n"
     (problem,) = problems_of(header + b"#User:a,TOPIC,LITERAL,orders,READ,DENY,*\n", FORMAT)
-    assert problem.startswith("2: `Principal`: a comment, which CSV has none of?")
+    assert problem.startswith("2: `Principal`: it looks like a comment, and CSV has none")
     (quoted,) = bindings_of(header + b'"#User:a",TOPIC,LITERAL,orders,READ,DENY,*\n')
     assert quoted.principal == "#User:a"
     assert b'"#User:a"' in written(FORMAT, [quoted])

@@ -89,7 +89,6 @@ def test_a_wanted_name_that_two_clusters_have_is_refused() -> None:
         ("live", LIVE),
         ("ns1/live", NS1_LIVE),
         ("ns1/", NS1),
-        ("/live", LIVE),
         ("a/b/c", Cluster("c", "a/b")),
     ],
 )
@@ -97,7 +96,7 @@ def test_a_cluster_is_named_by_its_name_with_or_without_a_namespace(text: str, c
     assert cluster_named(text) == cluster
 
 
-@pytest.mark.parametrize("text", ["", "/"])
+@pytest.mark.parametrize("text", ["", "/", " ", "/live", " /live", "li\x1bve"])
 def test_a_cluster_without_name_and_namespace_is_none(text: str) -> None:
     with pytest.raises(ValueError, match="it names no cluster"):
         cluster_named(text)
@@ -121,3 +120,21 @@ def test_a_file_that_is_read_again_is_counted_once() -> None:
     assert files.passed_over() == {"spec.x": 1, "KafkaTopic": 2}
     assert files.other_clusters() == {"try": 1}
     assert files.unmet() == ["spec.y"]
+
+
+def test_a_flag_that_is_suggested_does_nothing_else_in_a_shell() -> None:
+    reading = FileSet().reading("a.yaml")
+    assert reading.takes(Cluster("$(touch x)"), 1) is True
+    problem = reading.takes(Cluster("live"), 2)
+    assert str(problem).endswith("read those of one cluster: --of-cluster '$(touch x)'")
+
+
+def test_one_configuration_in_two_ways_is_told_wherever_it_stands() -> None:
+    files = FileSet()
+    assert files.other_configuration("kafka", "live", "a:1") is None
+    assert files.other_configuration("kafka", "live", "a:1") is None
+    assert files.other_configuration("kafka", "live", "b:1") is None
+    assert files.other_configuration("kafka", "try", "a:1") == "a:1"
+    assert files.other_configuration("kafka.x", None, "a:1") is None
+    assert files.other_configuration("kafka.x", None, "a:1") is None
+    assert files.other_configuration("kafka.x", None, "b:1") == "a:1"

@@ -260,3 +260,10 @@ def test_a_document_of_a_million_values_is_the_bound(monkeypatch: pytest.MonkeyP
 def test_a_document_that_is_no_mapping_is_no_block(text: str) -> None:
     (fault,) = told(text)
     assert fault == "1 : not a mapping; write its fields"
+
+
+def test_a_flag_that_is_suggested_does_nothing_else_in_a_shell() -> None:
+    (fault,) = told("name: a\nspec: {$(touch x): 1}\n")
+    assert fault.endswith("or read the file without it: --pass-over 'spec.$(touch x)'")
+    (unseen,) = told('name: a\nspec: {"zz\\u200b": 1}\n')
+    assert unseen.endswith("there is no such field; remove it")

@@ -18,7 +18,7 @@ import pytest
 from app.logs import service
 from app.logs.json_text import LogFormat
 from app.logs.redaction import conceal, reveal_all
-from app.logs.service import REQUEST_MARK, JsonFormatter, LineOutput, RequestMark, configure_logging
+from app.logs.service import REQUEST_MARK, JsonFormatter, LineHandler, LineOutput, RequestMark, configure_logging
 
 _LOG = logging.getLogger("app.test")
 FORMS: list[LogFormat] = ["JSON", "TEXT"]
@@ -395,3 +395,10 @@ def test_hooks_that_somebody_has_set_stay() -> None:
     sys.unraisablehook = theirs
     configure_logging("INFO")
     assert sys.unraisablehook is theirs
+
+
+def test_a_process_that_ends_before_the_thread_of_its_log_has_started_says_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+    LineHandler(LineOutput(2)).close()
